@@ -1,41 +1,41 @@
-# What is there to type: `make help`. Everything runs in a virtual environment that is made and kept up to date here.
+# Targets: `make help`. Everything runs in a virtual environment that these targets create and keep up to date.
 VENV ?= .venv
 RECIPE ?= quadrotor_hover
 FLY ?= rlstack fly $(RECIPE)
 WORKERS ?= 2
 SHELL := /bin/sh
 
-# tools/environment.py runs on the environment's own Python once there is one, else on the one that will make it
+# tools/environment.py runs on the environment's own Python if it exists, else on the Python that creates it
 SET_UP = python="$(VENV)/bin/python"; "$$python" -S -c "" 2>/dev/null || python=$$(PYTHON="$(PYTHON)" tools/find_python) \
 	&& "$$python" -S tools/environment.py --venv "$(VENV)" --python "$(PYTHON)" --torch-index "$(TORCH_INDEX)"
-# As activating it does, and without what the calling shell's own environment would mix in; where Python may not write
-# bytecode, hundreds of processes would each compile all that they import
+# As after activation, without the calling shell's Python settings; without bytecode files, each of hundreds of processes
+# would compile all its imports
 IN_VENV = unset VIRTUAL_ENV PYTHONHOME PYTHONDONTWRITEBYTECODE; PATH="$(abspath $(VENV))/bin:$$PATH"
-# What hangs in C hears no signal, and so not of pytest-timeout: its worker ends, and says where all its threads were
+# Code that hangs in C ignores pytest-timeout's signal: end its worker, with a stack of each thread
 STUCK = -o faulthandler_timeout=700 -o faulthandler_exit_on_timeout=true
 RUNTIME = ros,sim,train,view,hardware
 TESTED = cuda,pybullet
 
 .PHONY: help fly setup dev tools-for-tests test lint check style types run-tests format clean
 
-help: ## Say what there is to type
+help: ## List the targets and variables
 	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' Makefile | expand -t 16
 	@echo; echo "  Variables: PYTHON=python3.12 (3.10 to 3.13), VENV=.venv, RECIPE=quadrotor_hover, WORKERS=2 (of the tests),"
-	@echo "  TESTS='tests/robots -k name' (what pytest gets), TORCH_INDEX=<package index for PyTorch alone>"
+	@echo "  TESTS='tests/robots -k name' (arguments of pytest), TORCH_INDEX=<package index for PyTorch alone>"
 
-fly: setup ## Set everything up, train a quadrotor policy, verify it over ROS 2, say how well it flies
+fly: setup ## Set everything up, train a quadrotor policy, verify it over ROS 2, print how well it flies
 	@$(IN_VENV) $(FLY)
 
-setup: ## Make or update the virtual environment with what training and flying need
+setup: ## Create or update the virtual environment for training and flying
 	@$(SET_UP) --extras $(RUNTIME)
 
-dev: ## The same with the developers' tools, importing the sources where they are
+dev: ## The same with the developer tools and an editable installation
 	@$(SET_UP) --extras $(RUNTIME),$(TESTED),dev --editable
 
 tools-for-tests:
 	@$(SET_UP) --extras $(RUNTIME),$(TESTED),dev
 
-test: tools-for-tests ## Set everything up, then lint, types and all tests but the minutes-long training ones
+test: tools-for-tests ## Set everything up, then lint, types and all tests except those that train for minutes
 	@$(MAKE) --no-print-directory style
 	@$(MAKE) --no-print-directory -j 2 types run-tests
 
@@ -58,6 +58,6 @@ format: tools-for-tests ## Format the sources
 	@$(IN_VENV) ruff format .
 	@$(IN_VENV) ruff check --fix .
 
-clean: ## Remove the virtual environment and what tools have left; runs/ stays
+clean: ## Remove the virtual environment and the tools' caches; runs/ stays
 	rm -rf "$(VENV)" dist .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
 	find . -name __pycache__ -type d -not -path "./.*" -prune -exec rm -rf {} +

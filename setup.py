@@ -68,7 +68,7 @@ EXTRAS = {
     "view": ["jinja2>=3.1", "matplotlib>=3.9", "pillow>=10", "scipy>=1.13"],
     # datasets of demonstrations as LeRobot keeps them: Parquet tables with PNG images in them. rosbags reads and writes
     # ROS 2 bags (MCAP, SQLite, compressed) with the definitions of their messages, in plain Python and without ROS.
-    # PyAV is FFmpeg as a wheel: films of cameras; LeRobot takes it, too
+    # PyAV is FFmpeg as a wheel: videos of cameras; LeRobot takes it, too
     "data": ["pyarrow>=17", "pillow>=10", "rosbags>=0.11", "av>=14"],
     # what humans lead arms with: SpaceMouse (every model's reports), Feetech's servo bus (its maker's library)
     "teleop": ["pyspacemouse>=2.1", "feetech-servo-sdk>=1.0"],

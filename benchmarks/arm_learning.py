@@ -39,7 +39,7 @@ import yaml
 from rlstack.bringup.bench import machine
 from rlstack.errors import UserError
 from rlstack.files import write_atomically
-from rlstack.training.folder import recipe_of
+from rlstack.training.run_folder import recipe_of
 
 ENTRIES = [
     f"{label} = {words.format(task)}"
@@ -183,11 +183,13 @@ def _point(evaluation: dict[str, float]) -> dict[str, float]:
 def tried(policy: Any, recipe: Any, trials: int) -> dict[str, float]:
     """Return how a policy does held-out trials."""
     from rlstack.robots import load_robot
-    from rlstack.verification.manipulation import held_out, manipulate
+    from rlstack.verification.manipulation_trials import held_out, manipulate
 
     task = recipe.task_settings
     robot = task.reference(load_robot(recipe.robot))
-    return manipulate(policy, task, robot, held_out(task, robot, trials, TRIALS_SEED), threads=1).figures()
+    return manipulate(
+        policy, task, robot, held_out(task, robot, trials, TRIALS_SEED), batch_size=trials, threads=1
+    ).figures()
 
 
 def table(rows: list[dict[str, Any]], asked: float) -> str:

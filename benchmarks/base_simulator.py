@@ -27,11 +27,11 @@ import numpy as np
 import torch
 
 from rlstack.fused import zeros
-from rlstack.robots import load_robot
-from rlstack.sim.bases.layout import BOX_ROWS, CIRCLE_ROWS, STATE, STATE_WIDTH
-from rlstack.sim.bases.lidar import BaseLidar
+from rlstack.robots import Lidar, load_robot
+from rlstack.sim.batch_wheeled_base.layout import BOX_ROWS, CIRCLE_ROWS, STATE, STATE_WIDTH
+from rlstack.sim.batch_wheeled_base.obstacle_lidar import ObstacleLidar
 from rlstack.tasks import TASKS
-from rlstack.training.measure.clock import rate
+from rlstack.training.benchmarks.timing import rate
 
 RAYS, BOXES, CIRCLES = 64, 24, 8
 RANGE_M = 0.12, 8.0
@@ -64,9 +64,9 @@ def scene(count: int, device: str) -> tuple[Any, Any, Any]:
 
 def ours(count: int, device: str, rays: int = RAYS, **noise: float) -> Callable[[], None]:
     """Return a scan of all robots."""
-    angles = np.linspace(-np.pi, np.pi, rays, endpoint=False)
     low, high = RANGE_M
-    lidar = BaseLidar(angles, range_min_m=low, range_max_m=high, boxes=BOXES, circles=CIRCLES, device=device, **noise)
+    file = Lidar(rays=rays, rate_hz=10.0, range_min_m=low, range_max_m=high, **noise)
+    lidar = ObstacleLidar(file, BOXES, CIRCLES, device=device)
     normals = torch.as_tensor(zeros(rays, count, device)).normal_()
     return lidar.prepare(*scene(count, device), torch.as_tensor(zeros(rays, count, device)), normals)
 

@@ -28,7 +28,7 @@ import torch
 
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.robots.mjcf import mujoco_spec
-from rlstack.sim.batch import BatchSimulator
+from rlstack.sim.batch_quadrotor.simulator import QuadrotorSimulator
 from rlstack.tasks.quadrotor.environment import QuadrotorEnvironment
 from rlstack.training import ALGORITHMS
 from rlstack.training.algorithm import Actor
@@ -109,7 +109,7 @@ def main() -> None:
     rows, ready_s = {}, 0.0
     for title, max_delay_s in (("bare", 0.0), ("bare, late commands", 0.05)):
         begin = time.perf_counter()
-        simulator = BatchSimulator(robot, count, device=options.device, max_delay_s=max_delay_s)
+        simulator = QuadrotorSimulator(robot, count, device=options.device, max_delay_s=max_delay_s)
         simulator.set_state(task.sample(rng, count, robot).state)
         simulator.step(np.full((count, 4), robot.hover_speed_rad_s))
         ready_s = ready_s or time.perf_counter() - begin

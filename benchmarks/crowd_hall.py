@@ -24,9 +24,9 @@ from rlstack.control.navigation import PLANNERS
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import load_policy
 from rlstack.robots import load_robot
-from rlstack.sim.bases.scenes import Scenes, halls
+from rlstack.sim.crowds.scenes import Scenes, halls
 from rlstack.tasks.catalog.base_crowd import CrowdTask
-from rlstack.verification.crowds import CrowdDrives, drive_among_people
+from rlstack.verification.crowd_trials import CrowdDrives, drive_among_people
 from rlstack.verification.scores import wilson
 
 _APART = 9_000_000

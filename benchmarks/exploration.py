@@ -25,11 +25,11 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array
 from rlstack.control.navigation.grid_frontier import GridFrontier, GridFrontierSettings
 from rlstack.policies import load_policy
-from rlstack.sim.grids.worlds import MOVES, allowed_moves
+from rlstack.sim.grids.simulator import MOVES, allowed_moves
 from rlstack.tasks.wheeled_base.exploration.setting import ExplorationSetting
-from rlstack.verification.exploration import explore
-from rlstack.verification.records import ExplorationRecord
+from rlstack.verification.exploration_trials import explore_grids
 from rlstack.verification.runner import Driver
+from rlstack.verification.trial_records import ExplorationRecord
 
 REPORTING, TUNING = range(100, 105), range(10)
 """Seeds of held-out terrains; what is reported was never tuned on."""
@@ -71,7 +71,7 @@ def explorers(policies: list[Path]) -> dict[str, Driver]:
 
 def run(explorer: Driver, expedition: ExplorationSetting, seeds: range | list[int], episodes: int) -> ExplorationRecord:
     """Return what was seen of the terrains of all seeds together."""
-    parts = [explore(explorer, expedition, expedition.held_out(seed, episodes)) for seed in seeds]
+    parts = [explore_grids(explorer, expedition, expedition.held_out(seed, episodes)) for seed in seeds]
     return ExplorationRecord.joined(parts)
 
 

@@ -27,8 +27,8 @@ from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import load_robot
 from rlstack.sim.grids.terrain import Floors
 from rlstack.sim.maps.floor_map import FloorMap
-from rlstack.verification.exploration_floors import drive_explorer
-from rlstack.verification.records import ExplorationRecord
+from rlstack.verification.exploration_trials import explore_floors
+from rlstack.verification.trial_records import ExplorationRecord
 
 Array = NDArray[np.float64]
 
@@ -48,7 +48,7 @@ def drives(name: str, robot: WheeledBase, maps: list[FloorMap], seconds: int, **
     """Return what one explorer saw, twelve robots at a time."""
     explorer = PLANNERS.load(name)(robot, **options)
     return ExplorationRecord.joined(
-        [drive_explorer(explorer, robot, maps[k : k + 12], seconds) for k in range(0, len(maps), 12)]
+        [explore_floors(explorer, maps[k : k + 12], robot, duration_s=seconds) for k in range(0, len(maps), 12)]
     )
 
 

@@ -32,13 +32,13 @@ from numpy.typing import NDArray
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.policies import load_policy
-from rlstack.policies.catalogue import contract_for
+from rlstack.policies.robot_contract import contract_for
 from rlstack.robots import frames, robot_names
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.quadrotor.family import Start, Vehicles, nominal_robot, sample_family
 from rlstack.tasks.quadrotor.paths import Paths
 from rlstack.tasks.quadrotor.trajectories import figure_eight
-from rlstack.verification.rollout import rollout
+from rlstack.verification.flight_trials import rollout
 from rlstack.verification.runner import Steppable
 
 Array = NDArray[np.float64]

@@ -29,7 +29,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import numpy as np
 
 from rlstack.kinds.quadrotor.spec import load_quadrotor
-from rlstack.sim.batch.layout import PARAMETER_WIDTH, PARAMETERS, STATE, STATE_WIDTH, pack_parameters
+from rlstack.sim.batch_quadrotor.layout import PARAMETER_WIDTH, PARAMETERS, STATE, STATE_WIDTH, pack_parameters
 from rlstack.sim.perturbation import Perturbation
 
 PERIOD = 0.01
@@ -58,10 +58,10 @@ class Data:
 
 def fused(data: Data) -> tuple[Step, Step | None, Callable[[], Any]]:
     from rlstack.fused import GRADIENT, Kernel, zeros
-    from rlstack.sim.batch.dynamics import Model, advance
+    from rlstack.sim.batch_quadrotor.dynamics import QuadrotorModel, advance
 
     def step(state: Any, parameters: Any, command: Any) -> dict[str, Any]:
-        return {"next": advance(state, parameters, [command], Model(PERIOD))}
+        return {"next": advance(state, parameters, [command], QuadrotorModel(PERIOD))}
 
     sizes = {"state": STATE_WIDTH, "parameters": PARAMETER_WIDTH, "command": 4}
     forward, reverse = Kernel(step, sizes), Kernel(step, sizes, ("state", "command"))
@@ -170,7 +170,7 @@ def measure(step: Step, robots: int, repeats: int) -> list[float]:
 def child(name: str, robots: int, repeats: int) -> None:
     """Measure one candidate and print it as JSON."""
     data = Data(robots)
-    for module in (CANDIDATES[name][1], "rlstack.sim.batch"):
+    for module in (CANDIDATES[name][1], "rlstack.sim.batch_quadrotor.simulator"):
         __import__(module)
     begin = time.perf_counter()
     forward, both, results = CANDIDATES[name][0](data)

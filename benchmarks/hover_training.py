@@ -21,12 +21,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from rlstack.bringup.apart import train_apart
 from rlstack.bringup.bench import machine
+from rlstack.bringup.measured_process import measure_training
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies import load_policy
 from rlstack.tasks import TASKS
-from rlstack.training.measure.policy import held_out
+from rlstack.training.benchmarks.policy import held_out
 
 COLUMNS = {
     "set-up": ("setup_cpu_s", "8.1f"),
@@ -47,7 +47,7 @@ COLUMNS = {
 def measure(recipe: str, seed: int, episodes: int, folder: Path, cold: bool, extra: list[str]) -> dict[str, Any]:
     """Train one seed and return its figures."""
     cache = folder / f"kernels-{seed}" if cold else None
-    trained = train_apart(recipe, seed, folder / f"seed-{seed}", extra, cache)
+    trained = measure_training(recipe, seed, folder / f"seed-{seed}", extra, cache)
     policy = load_policy(Path(trained.pop("policy")))
     robot = load_quadrotor(policy.contract.robot)
     task = TASKS.load(policy.contract.task)()

@@ -19,13 +19,13 @@ from rlstack.control.navigation import PLANNERS
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import load_policy
 from rlstack.robots import load_robot
-from rlstack.sim.bases.moving_obstacles import MovingObstacles
+from rlstack.sim.crowds.moving_obstacles import MovingObstacles
 from rlstack.tasks.catalog.base_navigation import NavigationTask
-from rlstack.verification.drive_score import score_drives
-from rlstack.verification.navigation import drive
-from rlstack.verification.navigation_episodes import held_out_course
-from rlstack.verification.records import NavigationRecord
+from rlstack.verification.navigation_episodes import held_out_episodes
+from rlstack.verification.navigation_score import score_drives
+from rlstack.verification.navigation_trials import drive
 from rlstack.verification.scores import Score
+from rlstack.verification.trial_records import NavigationRecord
 
 
 def main() -> None:
@@ -46,7 +46,7 @@ def main() -> None:
     assert isinstance(robot, WheeledBase)
     task = NavigationTask()
     movers = MovingObstacles(count=tuple(options.movers)) if options.movers else None
-    course = held_out_course(robot, options.ways, options.seed, kinds=options.kinds, movers=movers)
+    course = held_out_episodes(robot, options.ways, options.seed, kinds=options.kinds, movers=movers)
     drivers: dict[str, Any] = {name: PLANNERS.load(name)(robot) for name in options.planners}
     for path in options.policies:
         drivers[str(path)] = load_policy(path, robot=robot)

@@ -127,7 +127,7 @@ def written(folder: Path, pixels: int) -> tuple[Path, Path]:
     from rlstack import schema
     from rlstack.kinds.manipulator.spec import Manipulator
     from rlstack.robots import load_robot
-    from rlstack.tasks.catalog.arm_pick_place_camera import SeenPickPlaceTask
+    from rlstack.tasks.catalog.arm_pick_place_camera import CameraPickPlaceTask
     from rlstack.training.algorithms.bc import Cloner
     from rlstack.training.algorithms.bc_camera import BCCameraSettings
     from rlstack.training.export import PolicyGraph, export_policy, make_contract
@@ -138,7 +138,7 @@ def written(folder: Path, pixels: int) -> tuple[Path, Path]:
     cameras = {name: replace(camera, width=pixels, height=pixels) for name, camera in panda.cameras.items()}
     robot = replace(panda, cameras=cameras)
     assert isinstance(robot, Manipulator)
-    task, settings = SeenPickPlaceTask(), BCCameraSettings()
+    task, settings = CameraPickPlaceTask(), BCCameraSettings()
     pipeline, look = task.pipeline(robot), settings.encoder
     split = split_of(pipeline, "bc_camera")
     encoder = Encoder(split, look.channels, look.hidden, look.size)
@@ -180,7 +180,7 @@ def fed(robot_file: str, policy: Path, options: argparse.Namespace, pids: dict[s
     import rclpy
 
     from rlstack.interfaces import topics
-    from rlstack.interfaces.images import ImageMessage
+    from rlstack.interfaces.image_messages import ImageMessage
     from rlstack.interfaces.messages import JointMessage, stamp_to_ns
     from rlstack.nodes.executor import ControlExecutor
     from rlstack.policies import load_policy

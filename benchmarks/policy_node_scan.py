@@ -82,8 +82,8 @@ def measure(robot: Any, options: argparse.Namespace, pids: dict[str, int]) -> tu
     import rclpy
 
     from rlstack.interfaces import topics
-    from rlstack.interfaces.laser_scans import ScanMessage
     from rlstack.interfaces.messages import OdometryMessage
+    from rlstack.interfaces.scan_messages import ScanMessage
     from rlstack.nodes.executor import ControlExecutor
 
     rclpy.init()

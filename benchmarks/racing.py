@@ -19,15 +19,16 @@ from pathlib import Path
 
 import numpy as np
 
-from rlstack.control.racing_line import CarLimits, PurePursuit, Pursuit, RacingLine
+from rlstack.control.racing_line import CarLimits, PursuitGains, RacingLine, RacingLineController
 from rlstack.errors import UserError
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import load_policy
 from rlstack.robots import load_robot
-from rlstack.sim.maps.tracks import HELD_OUT_SEEDS, TRAINING_SEEDS, Track, draw_track
+from rlstack.sim.maps.generate import HELD_OUT_SEEDS, TRAINING_SEEDS
+from rlstack.sim.maps.tracks import Track, draw_track
 from rlstack.verification.race_baseline import BEND_RATE_1_M_S, GAINS, GRIP_SHARE, MARGIN_M, limits_of, lines_of
-from rlstack.verification.racing import race
-from rlstack.verification.records import RaceRecord
+from rlstack.verification.race_trials import race
+from rlstack.verification.trial_records import RaceRecord
 
 RATE_HZ = 20.0
 
@@ -53,14 +54,14 @@ def tune(robot: WheeledBase, seconds: int) -> None:
             limits = limits_of(robot)
             tighter = replace(limits, grip_m_s2=grip * limits.grip_m_s2, bend_rate_1_m_s=BEND_RATE_1_M_S)
             kept[grip] = lines_for(tracks, tighter, MARGIN_M, None)
-        gains = Pursuit(
+        gains = PursuitGains(
             ahead_m=float(rng.uniform(0.3, 0.7)),
             ahead_s=float(rng.uniform(0.05, 0.22)),
             preview_s=float(rng.uniform(0.05, 0.2)),
             lead_s=float(rng.uniform(0.0, 0.1)),
             speed_share=float(rng.choice([0.95, 1.0])),
         )
-        driven = race(PurePursuit(kept[grip], gains), tracks, robot, rate_hz=RATE_HZ)
+        driven = race(RacingLineController(kept[grip], gains), tracks, robot, rate_hz=RATE_HZ)
         found.append((int(driven.contact.sum()), float(np.nanmean(driven.flying_s)), grip, gains))
     for row in sorted(found, key=lambda row: row[:2])[:10]:
         print(*row)
@@ -138,7 +139,7 @@ def main(argv: list[str]) -> None:
         print(f"\n{simulator}, {count} held-out tracks, two laps each\n")
         print("| driver | flying lap s | speed m/s | of pure pursuit's | clean laps | contacts | least clearance m |")
         print("| --- | --- | --- | --- | --- | --- | --- |", flush=True)
-        reference = race(PurePursuit(lines[:count], GAINS), some, robot, rate_hz=RATE_HZ, simulator=simulator)
+        reference = race(RacingLineController(lines[:count], GAINS), some, robot, rate_hz=RATE_HZ, simulator=simulator)
         print(row("fastest line, pure pursuit", reference, None), flush=True)
         for name, policy in policies:
             driven = race(policy, some, robot, rate_hz=RATE_HZ, simulator=simulator)

@@ -26,7 +26,7 @@ from rlstack.bringup.verify import simulators_at_hand
 from rlstack.interfaces.backend import BACKENDS
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.robots import frames
-from rlstack.sim.batch import BatchSimulator
+from rlstack.sim.batch_quadrotor.simulator import QuadrotorSimulator
 from rlstack.sim.vector import BATCH
 
 State = dict[str, np.ndarray]
@@ -47,7 +47,7 @@ def start(robot: Quadrotor) -> State:
 
 def batch(robot: Quadrotor, commands: np.ndarray, substeps: int = 1) -> list[State]:
     """Fly in the batch simulator."""
-    simulator = BatchSimulator(robot, 1, substeps=substeps)
+    simulator = QuadrotorSimulator(robot, 1, substeps=substeps)
     simulator.set_state({name: array[None] for name, array in start(robot).items()})
     states = []
     for command in commands:

@@ -23,17 +23,18 @@ from typing import Any
 
 import numpy as np
 
-from rlstack.control.cascade import CascadeController, CascadeGains, CascadeRatios
+from rlstack.control.cascaded_pid import CascadeController, CascadeGains, CascadeRatios
 from rlstack.control.lee import LeeController, LeeGains, LeeRatios
+from rlstack.control.tracking import TrackingController
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.policies import Policy, contract_for, load_policy
 from rlstack.tasks.catalog.quadrotor_hover import HoverTask
 from rlstack.tasks.quadrotor import trajectories
 from rlstack.tasks.quadrotor.paths import Paths
 from rlstack.tasks.quadrotor.scenario import Scenario
-from rlstack.verification.baselines import STATE_INPUTS, Baseline, Controller
-from rlstack.verification.records import FlightRecord
-from rlstack.verification.rollout import rollout
+from rlstack.verification.flight_baselines import STATE_INPUTS, Baseline
+from rlstack.verification.flight_trials import rollout
+from rlstack.verification.trial_records import FlightRecord
 
 Ratios = LeeRatios | CascadeRatios
 Rows = dict[str, dict[str, float]]
@@ -43,7 +44,7 @@ PATH = ("path_time", "path_position", "path_orientation")
 TRAINING, REPORTING = 1, 2
 """First word of the seeds; what is reported was never tuned on."""
 
-MAKE: dict[str, tuple[Ratios, Callable[[Quadrotor, Any], Controller]]] = {
+MAKE: dict[str, tuple[Ratios, Callable[[Quadrotor, Any], TrackingController]]] = {
     "Lee geometric": (LeeRatios(), lambda robot, ratios: LeeController(robot, LeeGains.for_robot(robot, ratios))),
     "cascaded PID": (
         CascadeRatios(),

@@ -26,13 +26,13 @@ from rlstack.control.navigation import PLANNERS
 from rlstack.control.navigation.occupancy import Field
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import load_robot
-from rlstack.sim.bases.parameters import drawn
+from rlstack.sim.batch_wheeled_base.parameters import drawn
 from rlstack.sim.maps.generate import TRAINING_SEEDS
-from rlstack.sim.maps.grid import occupancy
+from rlstack.sim.maps.occupancy_grid import occupancy
 from rlstack.sim.maps.pool import build_pool
-from rlstack.verification.navigation import drive
-from rlstack.verification.navigation_episodes import Course, held_out_course
-from rlstack.verification.records import NavigationRecord
+from rlstack.verification.navigation_episodes import NavigationEpisodes, held_out_episodes
+from rlstack.verification.navigation_trials import drive
+from rlstack.verification.trial_records import NavigationRecord
 
 KINDS = ("clutter", "rooms", "corridors", "doorways", "dead_ends", "mazes")
 ARRIVAL_M = 0.2
@@ -92,17 +92,17 @@ def carried(name: str, robot: WheeledBase) -> dict[str, float]:
     return {key: float(found[key]) for key in SPACE[name]}
 
 
-def training_course(robot: WheeledBase, count: int, seed: int, kinds: tuple[str, ...] = KINDS) -> Course:
+def training_course(robot: WheeledBase, count: int, seed: int, kinds: tuple[str, ...] = KINDS) -> NavigationEpisodes:
     """Return ways in training maps, of all difficulties."""
     rng = np.random.default_rng([seed, 11])
     seeds = TRAINING_SEEDS.start + rng.choice(len(TRAINING_SEEDS), count, replace=False)
     pool = build_pool(kinds, count, seeds=seeds.tolist(), radius_m=robot.radius_m, fields=False)
     limit = 15.0 + 2.5 * pool.shortest_m.astype(float) / robot.limits.linear_velocity_m_s
-    return Course(pool, drawn(robot, count, rng), limit)
+    return NavigationEpisodes(pool, drawn(robot, count, rng), limit)
 
 
 def driven(
-    name: str, options: dict[str, Any], course: Course, robot: WheeledBase, *, known: bool = False
+    name: str, options: dict[str, Any], course: NavigationEpisodes, robot: WheeledBase, *, known: bool = False
 ) -> NavigationRecord:
     """Drive a course with a planner."""
     planner = PLANNERS.load(name)(robot, **options)
@@ -111,10 +111,10 @@ def driven(
     if known:
         planner.global_planner.use_map(true_maps(course))
         many = len(course)
-    return drive(planner, course, robot, rate_hz=10.0, arrival_m=ARRIVAL_M, name=name, at_once=many)
+    return drive(planner, course, robot, rate_hz=10.0, arrival_m=ARRIVAL_M, name=name, batch_size=many)
 
 
-def true_maps(course: Course, resolution_m: float = 0.05) -> Field:
+def true_maps(course: NavigationEpisodes, resolution_m: float = 0.05) -> Field:
     """Return the grids of a course's maps."""
     grids = [occupancy(drawn_map, resolution_m) for drawn_map in course.pool.maps]
     occupied = np.stack([grid.occupied for grid in grids])
@@ -217,7 +217,7 @@ def main() -> None:
         )
         found["settings"] = flat
     if arguments.maps:
-        course = held_out_course(robot, arguments.maps, arguments.seed, kinds=kinds)
+        course = held_out_episodes(robot, arguments.maps, arguments.seed, kinds=kinds)
         drives = driven(arguments.planner, nested(flat, arguments.planner), course, robot, known=arguments.known)
         found["held_out"] = report(drives, robot)
         steps = float(drives.time_s.sum() * 10.0)

@@ -1,6 +1,6 @@
 """Run a policy: `ros2 launch rlstack deploy.launch.py policy:=... robot:=crazyflie backend:=mujoco`.
 
-A wheeled base is driven by a policy, `robot:=turtlebot3 policy:=...`, or by a planner, `driver:=astar_dwa`.
+A policy or a planner drives a wheeled base: `robot:=turtlebot3_burger`, `policy:=...` or `driver:=astar_dwa`.
 
 Starts what `rlstack up deploy` starts, from the same description (rlstack.bringup.system).
 """
@@ -11,9 +11,9 @@ from rlstack.bringup.launch_file import (
     LaunchFile,
     boolean,
     integer,
-    maybe_boolean,
-    maybe_numbers,
     number,
+    numbers,
+    optional,
     words,
 )
 
@@ -24,24 +24,26 @@ LAUNCH_FILE = LaunchFile(
         Argument("driver", "A planner that drives a base instead of the policy, such as astar_dwa."),
         Argument("robot", "A robot's name or file.", "crazyflie"),
         Argument("backend", "A simulator, a real robot, or topics: the robot's own driver provides them.", "mujoco"),
-        Argument("world", "World to fly in, such as warehouse:7, or a file (simulators only); empty: a floor.", ""),
+        Argument("world", "World, such as warehouse:7, or a file (simulators only); empty: a floor.", ""),
         Argument("count", "Robots that share the world (simulators only).", "1", integer),
         Argument("namespace", "Namespace of the topics; empty: the robot's name. Several have their own in it.", ""),
         Argument(
             "goal",
             "Where to hover 'x y z', drive 'x y' or bring an arm's tool 'x y z', m in odom; several: from each start.",
             "",
-            maybe_numbers,
+            optional(numbers),
         ),
         Argument("goal_yaw_rad", "Heading to hold at the goal, rad.", "0", number),
-        Argument("area", "Area that a base explores, corners 'x y x y' in odom; empty: the floor.", "", maybe_numbers),
+        Argument(
+            "area", "Area that a base explores, corners 'x y x y' in odom; empty: the floor.", "", optional(numbers)
+        ),
         Argument("real_time_factor", "Simulated seconds per second (simulators only).", "1", number),
         Argument("lock_step", "Let time wait for every command (simulators only).", "false", boolean),
-        Argument("auto_arm", "Arm automatically; empty: simulators yes, real robots no.", "", maybe_boolean),
+        Argument("auto_arm", "Arm automatically; empty: simulators yes, real robots no.", "", optional(boolean)),
         Argument("noise_seed", "Seed of the simulated sensors' noise.", "0", integer),
         Argument("fallback", "What drives a base when the policy cannot: stop, or a planner such as dwa.", "stop"),
         Argument("with_map", "Start the map node of a base too.", "false", boolean),
-        Argument("people", "Source of people for a base: scan: the people node, if needed; topic: another.", "scan"),
+        Argument("people", "A base's source of people: scan (the people node, if needed) or topic.", "scan"),
         Argument("remap", "Topic remappings: 'ours:=theirs ours:=theirs'.", "", words),
         Argument("cmd_vel_type", "Message type of a base's cmd_vel: TwistStamped or Twist.", "TwistStamped"),
         Argument(

@@ -6,8 +6,8 @@ new policy drives it. Starts what `rlstack up train` starts, from the same descr
 
 from typing import Any
 
-from rlstack.bringup.launch_file import Argument, LaunchFile, boolean, maybe_integer, maybe_numbers, words
-from rlstack.bringup.process import System
+from rlstack.bringup.launch_file import Argument, LaunchFile, boolean, integer, numbers, optional, words
+from rlstack.bringup.node_process import System
 from rlstack.bringup.system import train_system
 
 
@@ -22,7 +22,7 @@ LAUNCH_FILE = LaunchFile(
         Argument("task", "What to learn, by the recipe that ships for it, such as base_navigation.", "base_navigation"),
         Argument("recipe", "Another recipe's name or file; empty: the task's own.", ""),
         Argument("out", "The run's folder, which must not exist; empty: the next free runs/<recipe>-NNN.", ""),
-        Argument("seed", "Overrides the recipe's.", "", maybe_integer),
+        Argument("seed", "Overrides the recipe's.", "", optional(integer)),
         Argument("overrides", "More recipe fields: 'field=value field=value'.", "", words),
         Argument("fly", "Drive with the new policy after successful training.", "true", boolean),
         Argument("robot", "The robot to drive: a name or file; empty: the recipe's.", ""),
@@ -30,7 +30,10 @@ LAUNCH_FILE = LaunchFile(
         Argument("world", "The world to drive in, such as clutter:1000000; empty: a floor.", ""),
         Argument("namespace", "Namespace of the robot's topics; empty: the robot's name.", ""),
         Argument(
-            "goal", "Where to drive: 'x y' in metres, in the frame odom; empty: the world's goal.", "", maybe_numbers
+            "goal",
+            "Where to drive: 'x y' in metres, in the frame odom; empty: the world's goal.",
+            "",
+            optional(numbers),
         ),
     ),
 )

@@ -4,7 +4,7 @@ A train node publishes its progress on train/progress; when it ends well, the re
 the new policy. Starts what `rlstack up train` starts, from the same description (rlstack.bringup.system).
 """
 
-from rlstack.bringup.launch_file import Argument, LaunchFile, boolean, maybe_integer, maybe_numbers, words
+from rlstack.bringup.launch_file import Argument, LaunchFile, boolean, integer, numbers, optional, words
 from rlstack.bringup.system import train_system
 
 LAUNCH_FILE = LaunchFile(
@@ -12,13 +12,13 @@ LAUNCH_FILE = LaunchFile(
     arguments=(
         Argument("recipe", "A training recipe's name or file.", "quadrotor_hover"),
         Argument("out", "The run's folder, which must not exist; empty: the next free runs/<recipe>-NNN.", ""),
-        Argument("seed", "Overrides the recipe's.", "", maybe_integer),
+        Argument("seed", "Overrides the recipe's.", "", optional(integer)),
         Argument("overrides", "More recipe fields: 'field=value field=value'.", "", words),
         Argument("fly", "Fly the new policy after successful training.", "true", boolean),
         Argument("robot", "The robot to fly: a name or file; empty: the recipe's.", ""),
         Argument("backend", "The simulator to fly in.", "mujoco"),
         Argument("namespace", "Namespace of the robot's topics; empty: the robot's name.", ""),
-        Argument("goal", "Where to hover: 'x y z' in metres, in the frame odom; empty: 0 0 1.", "", maybe_numbers),
+        Argument("goal", "Where to hover: 'x y z' in metres, in the frame odom; empty: 0 0 1.", "", optional(numbers)),
     ),
 )
 

@@ -147,7 +147,7 @@ def test_modules_do_not_import_each_other_in_a_circle() -> None:
     TopologicalSorter(needs).prepare()  # CycleError names them
 
 
-CUDA_ARRAYS = ("fused/rows.py", "sim/batch/simulator.py")
+CUDA_ARRAYS = ("fused/memory_layout.py", "sim/batch_quadrotor/simulator.py")
 """Where arrays on a CUDA device are made and written; they are torch's, imported only when there is such a device."""
 
 

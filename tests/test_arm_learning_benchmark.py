@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rlstack.errors import UserError
-
-PROGRAM = Path(__file__).resolve().parents[1] / "benchmarks" / "arm_learning.py"
+from tests.support.benchmarks import load_benchmark
 
 
 @pytest.fixture(scope="module")
 def benchmark() -> Any:
-    spec = importlib.util.spec_from_file_location("arm_learning_benchmark", PROGRAM)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # its dataclass looks there
-    spec.loader.exec_module(module)
-    return module
+    return load_benchmark("arm_learning")
 
 
 def test_an_entry_is_a_label_a_recipe_and_options(benchmark: Any) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
@@ -11,19 +10,14 @@ import pytest
 
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import load_robot
-from rlstack.sim.bases.layout import ABSENT_M
+from rlstack.sim.batch_wheeled_base.layout import ABSENT_M
 from rlstack.tasks.catalog.base_crowd import CrowdTask
-
-_FILE = Path(__file__).parents[1] / "benchmarks" / "crowd_hall.py"
+from tests.support.benchmarks import load_benchmark
 
 
 @pytest.fixture(scope="module")
 def benchmark() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("crowd_hall", _FILE)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_benchmark("crowd_hall")
 
 
 def test_fewer_scenes_are_the_first_of_more(benchmark: ModuleType) -> None:

@@ -414,7 +414,7 @@ def test_what_is_asked_of_bases_is_that_of_the_code() -> None:
     )
     page = docs.text("docs/verification.md")
     assert other == NavigationTask.bounds_among.limits
-    assert f"| ways, at least | {inside['episodes']} | {other['episodes']} | {topic['episodes']} |" in page
+    assert f"| episodes, at least | {inside['episodes']} | {other['episodes']} | {topic['episodes']} |" in page
     shares = [f"{100 * asked['success']:g}%" for asked in (inside, other, topic)]
     assert f"| success, at least | {' | '.join(shares)} |" in page
     assert "collided" not in other

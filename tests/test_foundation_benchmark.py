@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,23 +10,18 @@ import numpy as np
 import pytest
 
 from rlstack.kinds.quadrotor.spec import load_quadrotor
-from rlstack.policies.catalogue import contract_for
+from rlstack.policies.robot_contract import contract_for
 from rlstack.robots import frames
 from rlstack.tasks.quadrotor.family import nominal_robot, sample_family
 from rlstack.tasks.quadrotor.trajectories import figure_eight
+from tests.support.benchmarks import load_benchmark
 
 Array = np.ndarray
 
 
 @pytest.fixture(scope="module")
 def benchmark() -> Any:
-    path = Path(__file__).resolve().parents[1] / "benchmarks" / "foundation.py"
-    spec = importlib.util.spec_from_file_location("foundation_benchmark", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+    return load_benchmark("foundation")
 
 
 class Network:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -13,18 +12,15 @@ import numpy as np
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.verification.records import RaceRecord
+from rlstack.verification.trial_records import RaceRecord
+from tests.support.benchmarks import FOLDER, load_benchmark
 
-PROGRAM = Path(__file__).resolve().parents[1] / "benchmarks" / "racing.py"
+PROGRAM = FOLDER / "racing.py"
 
 
 @pytest.fixture(scope="module")
 def benchmark() -> Any:
-    spec = importlib.util.spec_from_file_location("racing_benchmark", PROGRAM)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_benchmark("racing")
 
 
 def raced(lap_s: list[list[float]], contact: list[bool]) -> RaceRecord:

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from rlstack.bringup.robot_group import is_simulator
 from rlstack.errors import UserError
-from rlstack.interfaces.backend import BACKENDS
+from rlstack.hardware import drivers
+from rlstack.interfaces.backend import BACKENDS, Backend
+from rlstack.nodes.robot_backends import make_backends
 from rlstack.registry import Registry
+
+PARAMETERS: dict[str, object] = {
+    **{"robot": "turtlebot3", "count": 1, "robots": [], "world": "", "physics_rate_hz": 0.0, "gyroscopic": False},
+    **{"start_positions_m": [], "noise_seed": 0},
+}
+"""Of a robot node, as far as they concern its backends."""
 
 
 @pytest.fixture
@@ -59,3 +70,59 @@ def test_mujoco_is_a_backend_and_a_near_miss_is_told() -> None:
     assert "mujoco" in BACKENDS.names()
     with pytest.raises(UserError, match=r"Unknown backend 'mojoco'. Nearest: mujoco"):
         BACKENDS.load("mojoco")
+
+
+DRIVER = """
+from rlstack.interfaces.backend import Reading
+
+
+class Rover:
+    owns_time = False
+    sensed, commanded, captured = ("position",), ("twist",), ()
+
+    def __init__(self, robot):
+        self.robot = robot
+
+    def connect(self): ...
+    def read(self):
+        return Reading(0.0, {})
+
+    def capture(self, name): ...
+    def write(self, command):
+        return command
+
+    def step(self, duration_s): ...
+    def reset(self, state=None): ...
+    def disarm(self): ...
+    def close(self): ...
+
+
+BACKEND = Rover
+"""
+
+
+@pytest.fixture
+def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Return the name of a driver in a folder that counts as ``rlstack.hardware.drivers``, too."""
+    name = "rover_of_a_test"
+    (tmp_path / f"{name}.py").write_text(DRIVER)
+    monkeypatch.setattr(drivers, "__path__", [*drivers.__path__, str(tmp_path)])
+    yield name
+    sys.modules.pop(f"rlstack.hardware.drivers.{name}", None)
+
+
+def test_a_driver_is_found_by_name_like_a_simulator(driver: str) -> None:
+    assert {driver, "mujoco", "pybullet", "isaac"} <= set(BACKENDS.names())
+    with pytest.raises(UserError, match=rf"Nearest: {driver}\. Known: .*mujoco.*{driver}"):
+        BACKENDS.load("rover_of_a_tset")
+    assert not is_simulator(driver)
+    (backend,) = make_backends({**PARAMETERS, "backend": driver}).values()
+    assert isinstance(backend, Backend) and backend.robot.name == "turtlebot3_burger"
+    with pytest.raises(UserError, match="physics_rate_hz: the backend 'rover_of_a_test' does not support"):
+        make_backends({**PARAMETERS, "backend": driver, "physics_rate_hz": 500.0})
+
+
+def test_no_driver_has_a_simulators_name() -> None:
+    packages = (importlib.import_module(package) for package in (BACKENDS.package, BACKENDS.second_package))
+    names = [module.name for package in packages for module in pkgutil.iter_modules(package.__path__)]
+    assert len(set(names)) == len(names)

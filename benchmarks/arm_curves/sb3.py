@@ -16,16 +16,16 @@ from stable_baselines3.common.callbacks import BaseCallback
 from torch import Tensor
 
 from rlstack import schema
-from rlstack.environments.core import GOAL
-from rlstack.environments.learning import LearningCore
+from rlstack.environments.environment_core import GOAL
+from rlstack.environments.learning_core import LearningCore
 from rlstack.environments.stable_baselines3 import PolicyObservation, TaskVecEnv
-from rlstack.environments.vector import TaskVectorEnvironment
+from rlstack.environments.vector_environment import TaskVectorEnvironment
 from rlstack.errors import UserError
 from rlstack.files import write_atomically
 from rlstack.robots import load_robot
 from rlstack.training.algorithm import Actor
 from rlstack.training.export import PolicyGraph, TorchPolicy, make_contract
-from rlstack.verification.evaluator import Evaluator
+from rlstack.verification.training_evaluation import Evaluator
 
 PROGRESS, BUFFER = "progress.pt", "buffer.pickle"
 BEGUN_WITH = "settings.json"

@@ -24,14 +24,14 @@ import gym_hil_pick
 import torch
 
 from rlstack.files import write_atomically
-from rlstack.tasks.gymnasium_adapter import GymnasiumAdapter
+from rlstack.tasks.gymnasium_learning_environment import GymnasiumLearningEnvironment
 from rlstack.training import ALGORITHMS
 from rlstack.training.algorithms.hil_serl import HILSERLSettings
 from rlstack.training.algorithms.rlpd import RLPDSettings
-from rlstack.training.checkpoint import CHECKPOINT, load_checkpoint, save_checkpoint
 from rlstack.training.intervention_strategies import IntervenerSettings
 from rlstack.training.recipe import Recipe, recipe_to_yaml
 from rlstack.training.run import RECIPE
+from rlstack.training.run_folder import CHECKPOINT, load_checkpoint, save_checkpoint
 from rlstack.training.soft_actor_critic import SquashedActor
 from rlstack.verification.scores import wilson
 
@@ -96,7 +96,7 @@ def recipe_of(arm: str, seed: int, runs: Path) -> Recipe[Any, Any]:
     )
 
 
-def judged(actor: Any, environment: GymnasiumAdapter, episodes: int) -> tuple[int, float]:
+def judged(actor: Any, environment: GymnasiumLearningEnvironment, episodes: int) -> tuple[int, float]:
     """Return how many episodes an actor does, acting by its mean, and their mean number of steps."""
     won, steps = 0, 0
     environment.reset_all()

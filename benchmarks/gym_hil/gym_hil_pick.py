@@ -20,7 +20,10 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.tasks.gymnasium_adapter import GymnasiumAdapter, ScriptedGymnasiumAdapter
+from rlstack.tasks.gymnasium_learning_environment import (
+    GymnasiumLearningEnvironment,
+    ScriptedGymnasiumLearningEnvironment,
+)
 
 ENVIRONMENT = "gym_hil/PandaPickCubeBase-v0"
 RATE_HZ = 10.0
@@ -92,7 +95,7 @@ def made() -> Any:
     return Seen(Seeded(environment))
 
 
-def environment(count: int, seed: int, shared: Sequence[Any] = ()) -> ScriptedGymnasiumAdapter:
+def environment(count: int, seed: int, shared: Sequence[Any] = ()) -> ScriptedGymnasiumLearningEnvironment:
     """Return N of them for rlstack's algorithms.
 
     Args:
@@ -101,7 +104,7 @@ def environment(count: int, seed: int, shared: Sequence[Any] = ()) -> ScriptedGy
         shared: Environments to take instead of new ones.
     """
     each = list(shared) or [made() for _ in range(count)]
-    return ScriptedGymnasiumAdapter(each, expert, rate_hz=RATE_HZ, success="succeed", seed=seed)
+    return ScriptedGymnasiumLearningEnvironment(each, expert, rate_hz=RATE_HZ, success="succeed", seed=seed)
 
 
 ABOVE_M, NEAR_M, DEEP_M, HELD_STEPS = 0.05, 0.012, 0.004, 3
@@ -125,4 +128,4 @@ def expert(environment: Any, seen: Array) -> Array:
     return np.array([*np.clip(move / STEP_M, -1.0, 1.0), grip])
 
 
-__all__ = ["ENVIRONMENT", "GymHilPick", "GymnasiumAdapter", "environment", "expert", "made"]
+__all__ = ["ENVIRONMENT", "GymHilPick", "GymnasiumLearningEnvironment", "environment", "expert", "made"]

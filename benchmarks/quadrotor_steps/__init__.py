@@ -1,1 +1,1 @@
-"""The step of rlstack.sim.batch.dynamics in other languages, each written the way that is usual there."""
+"""The step of rlstack.sim.batch_quadrotor.dynamics in other languages, each written the way that is usual there."""

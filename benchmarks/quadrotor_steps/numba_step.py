@@ -11,7 +11,7 @@ import numpy as np
 from numba import float32, njit
 
 from rlstack.robots.spec import STANDARD_GRAVITY
-from rlstack.sim.batch.layout import PARAMETERS, STATE
+from rlstack.sim.batch_quadrotor.layout import PARAMETERS, STATE
 
 G = np.float32(STANDARD_GRAVITY)
 P = {name: rows.start for name, rows in PARAMETERS.items()}

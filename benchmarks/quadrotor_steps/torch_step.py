@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from rlstack.robots.spec import STANDARD_GRAVITY
-from rlstack.sim.batch.layout import PARAMETERS, STATE
+from rlstack.sim.batch_quadrotor.layout import PARAMETERS, STATE
 
 
 def step(state: Tensor, parameters: Tensor, command: Tensor, h: float) -> Tensor:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import warp as wp
 
 from rlstack.robots.spec import STANDARD_GRAVITY
-from rlstack.sim.batch.layout import PARAMETERS, STATE
+from rlstack.sim.batch_quadrotor.layout import PARAMETERS, STATE
 
 wp.config.log_level = wp.LOG_ERROR  # no banner, and no warning on machines without a GPU
 wp.set_module_options({"fast_math": False, "enable_backward": True})

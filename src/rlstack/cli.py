@@ -12,10 +12,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
-from rlstack.bringup.demos import DemoExport, DemoFilter, DemoImport, DemoRecord, DemoReplay, DemoShow
+from rlstack.bringup.demo_commands import DemoExport, DemoFilter, DemoImport, DemoRecord, DemoReplay, DemoShow
 from rlstack.bringup.teleop import Teleop
-from rlstack.bringup.up import Deploy, Simulate, UpTrain
-from rlstack.bringup.world import World
+from rlstack.bringup.up_commands import Deploy, Simulate, UpTrain
 from rlstack.errors import Diverged, UserError, unknown_name
 
 _File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
@@ -197,6 +196,36 @@ class Model:
 
 
 @dataclass(frozen=True)
+class World:
+    """Describe a world; draw its map; write it for Gazebo. Without a name, list the worlds."""
+
+    name: tyro.conf.Positional[str] = ""
+    """Such as warehouse, warehouse:7 for its seed 7, or a world file (.yaml)."""
+    map: _File = None
+    """Write a map, seen from above, to this file (PNG)."""
+    sdf: _File = None
+    """Write the world as SDF to this file."""
+
+    def run(self) -> int:
+        """Print, draw, write."""
+        from rlstack.files import write_atomically
+        from rlstack.sim.world import load_world, world_names
+        from rlstack.sim.world_export import to_sdf
+        from rlstack.verification.world_map import describe_world, draw_world
+
+        if not self.name:
+            print("\n".join(world_names()))
+            return 0
+        world = load_world(self.name)
+        print(describe_world(world))
+        if self.map is not None:
+            write_atomically(self.map.expanduser(), draw_world(world))
+        if self.sdf is not None:
+            write_atomically(self.sdf.expanduser(), to_sdf(world))
+        return 0
+
+
+@dataclass(frozen=True)
 class Doctor:
     """Check the installation: what is missing, what it is for, and how to install it.
 
@@ -269,26 +298,26 @@ class Verb:
 
 
 VERBS: dict[str, Verb] = {
-    "fly": Verb("train, verify and report in one go: from nothing to a proven policy", Fly),
-    "train": Verb("train a recipe to a policy file, or go on with a run", _train),
-    "export": Verb("write the policy file of a training run again", _export),
-    "show": Verb("print a policy file's whole contract", Show),
-    "verify": Verb("try a policy in ways it was not trained on and write a report", Verify),
+    "fly": Verb("train a policy, verify it and report, in one command", Fly),
+    "train": Verb("train a policy by a recipe, or resume a run", _train),
+    "export": Verb("export the policy file of a training run again", _export),
+    "show": Verb("print a policy file's contract", Show),
+    "verify": Verb("verify a policy in held-out trials and write a report", Verify),
     "up deploy": Verb("start a robot and a verified policy, or a planner, over ROS 2 topics", Deploy),
     "up simulate": Verb("start simulated robots that wait for commands on their ROS 2 topics", Simulate),
     "up train": Verb("train as a ROS 2 node, then run the new policy", UpTrain),
-    "teleop": Verb("lead an arm by hand: keyboard, gamepad, SpaceMouse, leader arm", Teleop),
-    "demo record": Verb("record demonstrations of an arm's task: by its expert, a policy or by hand", DemoRecord),
-    "demo show": Verb("say what a dataset holds", DemoShow),
-    "demo replay": Verb("replay a demonstration and say how far it departs", DemoReplay),
-    "demo filter": Verb("find demonstrations that fight the others", DemoFilter),
-    "demo import": Verb("make a dataset from ROS 2 bags", DemoImport),
+    "teleop": Verb("teleoperate an arm: keyboard, gamepad, SpaceMouse, leader arm", Teleop),
+    "demo record": Verb("record demonstrations of a manipulation task: by its expert, a policy or by hand", DemoRecord),
+    "demo show": Verb("describe a dataset", DemoShow),
+    "demo replay": Verb("replay a demonstration and report its deviation", DemoReplay),
+    "demo filter": Verb("find demonstrations that conflict with the others", DemoFilter),
+    "demo import": Verb("convert ROS 2 bags into a dataset", DemoImport),
     "demo export": Verb("write a demonstration into a ROS 2 bag", DemoExport),
     "model": Verb("show a robot's mass and joints, write its URDF or MJCF, check a model file", Model),
     "world": Verb("describe a world, draw its map, write it for Gazebo", World),
     "rviz": Verb("write an RViz configuration for a robot", Rviz),
-    "bench": Verb("measure how fast this machine simulates, learns and flies", Bench),
-    "doctor": Verb("say what is installed, what is missing, and how to get it", Doctor),
+    "bench": Verb("measure the speed of simulation, training and inference on this machine", Bench),
+    "doctor": Verb("check the installation: what is missing, and how to install it", Doctor),
 }
 
 
@@ -348,11 +377,11 @@ def _help(group: str = "") -> str:
     width = max(map(len, shown))
     lines = [f"usage: rlstack {group + ' ' if group else ''}<command> [options]", ""]
     if not group:
-        lines += ["Train, prove and run robot policies over ROS 2.", ""]
+        lines += ["Train, verify and run robot policies over ROS 2.", ""]
     lines += [f"  {name:<{width}}  {summary}" for name, summary in shown.items()]
     lines += [
         "",
-        "`rlstack <command> --help` says everything about one; `rlstack --version` says which rlstack this is.",
+        "`rlstack <command> --help` explains one command; `rlstack --version` prints the version.",
     ]
     return "\n".join(lines)
 

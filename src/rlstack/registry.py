@@ -39,25 +39,33 @@ class Registry:
         package: The package whose modules are the built-in entries.
         attribute: The attribute of such a module that is the entry.
         group: The entry-point group by which other packages add entries.
+        second_package: Another package with built-in entries.
     """
 
     kind: str
     package: str
     attribute: str
     group: str
+    second_package: str = ""
 
     def names(self) -> list[str]:
         """Return every known name, without importing any of them."""
-        package = importlib.import_module(self.package)
-        built_in = {m.name for m in pkgutil.iter_modules(package.__path__) if not m.name.startswith("_")}
-        return sorted(built_in | {e.name for e in installed(self.group)})
+        return sorted(self._built_in().keys() | {e.name for e in installed(self.group)})
 
     def load(self, name: str) -> Any:
         """Return the entry called ``name``; raise ``UserError`` with the nearest names if there is none."""
         for entry in installed(self.group):
             if entry.name == name:
                 return entry.load()
-        if name not in self.names():
+        package = self._built_in().get(name)
+        if package is None:
             _installed.cache_clear()  # find newly installed packages the next time
             raise unknown_name(self.kind, name, self.names())
-        return getattr(importlib.import_module(f"{self.package}.{name}"), self.attribute)
+        return getattr(importlib.import_module(f"{package}.{name}"), self.attribute)
+
+    def _built_in(self) -> dict[str, str]:
+        """Return the package of each built-in entry."""
+        packages = filter(None, (self.second_package, self.package))  # the first named has precedence
+        paths = {package: importlib.import_module(package).__path__ for package in packages}
+        modules = [(m.name, package) for package, path in paths.items() for m in pkgutil.iter_modules(path)]
+        return {name: package for name, package in modules if not name.startswith("_")}

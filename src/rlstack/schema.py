@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 import types
 import typing
 from typing import Any, TypeVar
@@ -25,9 +26,13 @@ def value(
     at_least: float | None = None,
     at_most: float | None = None,
     one_of: tuple[Any, ...] | None = None,
+    text: str = "",
 ) -> Any:
-    """Declare a dataclass field with its unit and allowed values, which apply to each number of a tuple."""
-    allowed = {"unit": unit, "above": above, "at_least": at_least, "at_most": at_most, "one_of": one_of}
+    """Declare a dataclass field with its unit and allowed values, which apply to each number of a tuple.
+
+    ``text`` describes it where a user can set it by name.
+    """
+    allowed = {"unit": unit, "above": above, "at_least": at_least, "at_most": at_most, "one_of": one_of, "text": text}
     if default is dataclasses.MISSING:
         return dataclasses.field(metadata=allowed)
     if callable(default):
@@ -53,6 +58,18 @@ def in_order(ranges: Any, *names: str) -> None:
         low, high = getattr(ranges, name)
         if low > high:
             raise ValueError(f"{name}: {[low, high]} is not allowed: the lower end must come first.")
+
+
+def check_boxes(limits: Any) -> None:
+    """Raise ``ValueError`` if a dataclass's box, in fields ``..._min_m`` and ``..._max_m``, is empty."""
+    for name, low in vars(limits).items():
+        if name.endswith("_min_m"):
+            top = name.replace("_min_m", "_max_m")
+            high = getattr(limits, top)
+            if any(a >= b for a, b in zip(low, high)):
+                raise ValueError(
+                    f"{top}: {list(high)} is not allowed: every number must be above {name} ({list(low)})."
+                )
 
 
 def check(instance: Any, where: str) -> None:
@@ -168,14 +185,13 @@ def _check_allowed(loaded: Any, allowed: Any, where: str, at: str) -> None:
         if isinstance(item, bool) or not isinstance(item, (int, float)):
             continue
         unit = f" {allowed['unit']}" if allowed.get("unit") else ""
-        if allowed.get("above") is not None and not item > allowed["above"]:
-            raise UserError(f"{where}: {at}: {_show(item)} is not allowed: must be above {allowed['above']}{unit}.")
-        if allowed.get("at_least") is not None and not item >= allowed["at_least"]:
-            raise UserError(
-                f"{where}: {at}: {_show(item)} is not allowed: must be at least {allowed['at_least']}{unit}."
-            )
-        if allowed.get("at_most") is not None and not item <= allowed["at_most"]:
-            raise UserError(f"{where}: {at}: {_show(item)} is not allowed: must be at most {allowed['at_most']}{unit}.")
+        for key, holds in _BOUNDS.items():
+            if (bound := allowed.get(key)) is not None and not holds(item, bound):
+                words = f"{key.replace('_', ' ')} {bound}{unit}"
+                raise UserError(f"{where}: {at}: {_show(item)} is not allowed: must be {words}.")
+
+
+_BOUNDS = {"above": operator.gt, "at_least": operator.ge, "at_most": operator.le}
 
 
 def _join(path: str, name: str) -> str:

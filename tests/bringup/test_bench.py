@@ -13,8 +13,8 @@ import pytest
 
 from rlstack import cli
 from rlstack.bringup import bench
-from rlstack.bringup.apart import measure_apart, run_apart
 from rlstack.bringup.bench_table import describe_bench
+from rlstack.bringup.measured_process import measure_part, run_measured
 from rlstack.errors import UserError
 
 RATE = {
@@ -75,8 +75,8 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
         return (object() if modules[name] in there else None) if name in modules else find(name)
 
     monkeypatch.setattr(bench.importlib.util, "find_spec", find_spec)
-    monkeypatch.setattr(bench, "measure_apart", parts)
-    monkeypatch.setattr(bench, "train_apart", train)
+    monkeypatch.setattr(bench, "measure_part", parts)
+    monkeypatch.setattr(bench, "measure_training", train)
     return there
 
 
@@ -136,7 +136,7 @@ def test_peers_that_are_there_are_measured_and_one_that_fails_stops_nothing(
             raise UserError("crazyflow could not be measured: ImportError: no jaxlib")
         return parts(part, **options)
 
-    monkeypatch.setattr(bench, "measure_apart", broken)
+    monkeypatch.setattr(bench, "measure_part", broken)
     told: list[tuple[str, int, int]] = []
 
     found = bench.bench(on_progress=lambda *seen: told.append(seen))
@@ -157,7 +157,7 @@ def test_what_was_found_is_written_after_each_part(
             raise KeyboardInterrupt
         return parts(part, **options)
 
-    monkeypatch.setattr(bench, "measure_apart", stopped)
+    monkeypatch.setattr(bench, "measure_part", stopped)
     with pytest.raises(KeyboardInterrupt):
         bench.bench(json=tmp_path / "figures.json", on_progress=quiet)
     found = json.loads((tmp_path / "figures.json").read_text())
@@ -191,18 +191,18 @@ def test_what_cannot_be_is_refused_before_anything_is_measured(
     def never(*args: Any, **options: Any) -> dict[str, Any]:
         raise AssertionError("it measured")
 
-    monkeypatch.setattr(bench, "measure_apart", never)
+    monkeypatch.setattr(bench, "measure_part", never)
     assert cli.main(["bench", *words]) == 2
     assert said in capsys.readouterr().err
 
 
 def test_a_process_that_fails_is_told_by_its_last_line() -> None:
     with pytest.raises(UserError, match="The thing could not be measured: ValueError: no such luck"):
-        run_apart(["-c", "raise ValueError('no such luck')"], "The thing")
+        run_measured(["-c", "raise ValueError('no such luck')"], "The thing")
     with pytest.raises(UserError, match="ended with status 3"):
-        run_apart(["-c", "raise SystemExit(3)"], "The thing")
+        run_measured(["-c", "raise SystemExit(3)"], "The thing")
     with pytest.raises(UserError, match=r"simulator could not be measured: There is no device 'cuba'"):
-        measure_apart("simulator", robots=1, seconds=0.01, repeats=1, device="cuba", flights=0)
+        measure_part("simulator", robots=1, seconds=0.01, repeats=1, device="cuba", flights=0)
 
 
 def test_what_a_process_leaves_is_left_in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,16 +211,16 @@ def test_what_a_process_leaves_is_left_in_its_folder(tmp_path: Path, monkeypatch
     (tmp_path / "there").mkdir()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", "modules")
-    run_apart(["-c", "import leaver"], "leaver", folder=str(tmp_path / "there"))
+    run_measured(["-c", "import leaver"], "leaver", folder=str(tmp_path / "there"))
     assert (tmp_path / "there" / "left.txt").exists() and not (tmp_path / "left.txt").exists()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's accounting")
 def test_a_process_is_charged_with_its_own_time_and_memory() -> None:
     busy = "import time\nx = bytearray(200 << 20)\nwhile time.process_time() < 0.4: pass"
-    cost = run_apart(["-c", busy], "busy")
+    cost = run_measured(["-c", busy], "busy")
     assert 0.4 <= cost.cpu_s < 2.0 and cost.wall_s >= cost.cpu_s * 0.9
     ours = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # Linux counts what was held where it was started
     assert 200.0 < cost.peak_memory_mib < 500.0 + ours
-    idle = run_apart(["-c", "import time; time.sleep(0.4)"], "idle")
+    idle = run_measured(["-c", "import time; time.sleep(0.4)"], "idle")
     assert idle.wall_s >= 0.4 and idle.cpu_s < 0.4

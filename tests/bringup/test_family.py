@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rlstack.bringup.deploy import checked_deployment
-from rlstack.bringup.proof import file_sha256, record_path
+from rlstack.bringup.verification_check import file_sha256, record_path
 from rlstack.bringup.verify import BATCH, verify
 from rlstack.errors import UserError
 from rlstack.files import write_json

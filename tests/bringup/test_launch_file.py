@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from rlstack import cli
-from rlstack.bringup.launch_file import LaunchFile, boolean, integer, maybe_boolean, number, numbers
-from rlstack.bringup.proof import file_sha256, record_path
+from rlstack.bringup.launch_file import LaunchFile, boolean, integer, number, numbers, optional
 from rlstack.bringup.system import deploy_system, simulate_system, train_system
+from rlstack.bringup.verification_check import file_sha256, record_path
 from rlstack.errors import UserError
 from rlstack.files import write_json
 from rlstack.resources import list_resources
@@ -155,7 +155,12 @@ def test_bad_arguments_are_refused_by_name(deploy, given, said):
 
 
 def test_conversions():
-    assert (boolean("True"), boolean("false"), maybe_boolean(""), maybe_boolean("true")) == (True, False, None, True)
+    assert (boolean("True"), boolean("false"), optional(boolean)(""), optional(boolean)("true")) == (
+        True,
+        False,
+        None,
+        True,
+    )
     assert numbers("[1, -2.5, 3e-1]") == numbers("1 -2.5 3e-1") == (1.0, -2.5, 0.3)
     for read, bad in ((number, "inf"), (number, ""), (integer, "1.5"), (numbers, "1 nan")):
         with pytest.raises(ValueError, match="must be"):

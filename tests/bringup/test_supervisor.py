@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rlstack.bringup.process import Process, System
+from rlstack.bringup.node_process import Process, System
 from rlstack.bringup.supervisor import Supervisor, child_environment
 
 pytestmark = pytest.mark.integration
@@ -165,7 +165,7 @@ def test_a_tick_that_returns_false_ends_the_system_well(environment):
 RUN = """
 import sys
 from rlstack.bringup.supervisor import Supervisor
-from rlstack.bringup.process import Process, System
+from rlstack.bringup.node_process import Process, System
 processes = tuple(Process(name=m, module=m) for m in sys.argv[1:])
 outcome = Supervisor(System(name="test", processes=processes)).run()
 print(outcome.sentence, flush=True)

@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlstack.bringup.process import Process, System
+from rlstack.bringup.node_process import Process, System
 from rlstack.bringup.robot_group import checked_namespace
 from rlstack.bringup.supervisor import child_environment
 from rlstack.bringup.system import deploy_system, simulate_system, train_system
@@ -194,7 +194,7 @@ def test_a_policy_that_handles_an_object_is_not_started_where_there_is_none(tmp_
     assert list(by_name(deploy_system(policy, "panda", world=str(table)))) == ["robot", "guard", "policy"]
     assert list(by_name(deploy_system(policy, "panda", "topics"))) == ["guard", "policy"]  # a tracker sends it
     pytest.importorskip("torch")
-    with pytest.raises(UserError, match="What the recipe arm_push learns handles an object, and a bare floor has none"):
+    with pytest.raises(UserError, match="The policy of the recipe arm_push handles an object, and a bare floor has"):
         train_system("arm_push", out=tmp_path / "run")
     assert train_system("arm_push", out=tmp_path / "run", fly=False).then is None
     assert train_system("arm_push", out=tmp_path / "run", world=str(table)).then is not None

@@ -13,7 +13,7 @@ from rlstack.bringup.deploy import checked_deployment
 from rlstack.bringup.system import deploy_system
 from rlstack.bringup.teleop import Teleop, teleop_system, with_human
 from rlstack.errors import UserError
-from rlstack.interfaces.teleop_data import ALONE
+from rlstack.interfaces.topics import POLICY_ALONE
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
 from tests.support.arms import write_posture_policy
@@ -34,7 +34,7 @@ def test_the_arm_its_guard_and_its_policy_are_started_where_asked_for(tmp_path: 
     both = processes(backend="mujoco", policy=policy, goal=(0.5, 0.1, 0.3))
     assert both.keys() == {"robot", "guard", "teleop_arm", "policy"}
     assert {process.namespace for process in both.values()} == {"/panda"}
-    assert both["policy"].remappings == (("policy/cmd/joints", ALONE),), "a human stands between policy and guard"
+    assert both["policy"].remappings == (("policy/cmd/joints", POLICY_ALONE),), "a human is between policy and guard"
     assert not both["guard"].remappings and not both["teleop_arm"].remappings
     assert both["teleop_arm"].parameters["with_policy"] and not alone["teleop_arm"].parameters["with_policy"]
     real = processes(backend="topics")
@@ -62,7 +62,7 @@ def test_a_deployment_lets_a_human_between_each_policy_and_its_guard() -> None:
     one = human["panda2.teleop_arm"]
     assert one.namespace == human["panda2.policy"].namespace == "/panda2"
     assert one.remappings == (("joint_states", "arm/joint_states"),)
-    assert human["panda2.policy"].remappings == (*one.remappings, ("policy/cmd/joints", ALONE))
+    assert human["panda2.policy"].remappings == (*one.remappings, ("policy/cmd/joints", POLICY_ALONE))
 
 
 def test_what_does_not_go_together_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,11 +76,11 @@ def test_what_does_not_go_together_is_refused(capsys: pytest.CaptureFixture[str]
         with_human(deploy_system("policy.onnx", "panda"), load_robot("panda_pair"))
     with pytest.raises(UserError, match=r"needs a simulator as --backend.*rlstack up deploy --teleop --robot panda"):
         processes(policy=Path("policy.onnx"))
-    with pytest.raises(UserError, match="A world and a goal are a policy's"):
+    with pytest.raises(UserError, match="--world and --goal apply only to a policy"):
         processes(backend="mujoco", goal=(0.5, 0.0, 0.3))
     with pytest.raises(UserError, match="teleop is for arms, and crazyflie is a quadrotor"):
         checked_deployment("policy.onnx", teleop=True, force=True)
-    with pytest.raises(UserError, match="teleop does not go with lock step"):
+    with pytest.raises(UserError, match="teleop and lock step exclude each other"):
         checked_deployment("policy.onnx", "panda", teleop=True, force=True, lock_step=True)
     for option in ({"remap": ("cmd/joints:=a",)}, {"cmd_joints_type": "Float64MultiArray"}):
         with pytest.raises(UserError, match=r"are for a real arm's driver: give --backend topics as well"):

@@ -11,7 +11,7 @@ from rlstack.bringup.verify import verify, verify_all
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies import load_policy, write_policy
 from rlstack.sim.vector import BATCH
-from rlstack.verification.baselines import CONTROLLERS
+from rlstack.verification.flight_baselines import CONTROLLERS
 from tests.support.policies import write_constant_policy, write_hover_policy
 
 pytest.importorskip("matplotlib")
@@ -70,5 +70,5 @@ def test_several_policies_are_compared_in_one_table(tmp_path: Path) -> None:
         policies.append(for_hover(write_hover_policy(tmp_path / name / "policy.onnx", robot)))
     done = verify_all(policies, backends=[BATCH], episodes=4)
     assert set(done.as_data()["transfer"]) == {str(policy) for policy in policies}
-    assert "Beside each other" in done.table() and not done.passed
+    assert "Comparison" in done.table() and not done.passed
     assert all((policy.parent / "verify_in_process.json").is_file() for policy in policies)

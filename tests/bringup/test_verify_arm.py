@@ -17,9 +17,9 @@ from rlstack.kinds.manipulator.verification import task_of
 from rlstack.policies import load_policy, write_policy
 from rlstack.tasks.catalog.arm_reach import ReachTask
 from rlstack.tasks.manipulator.trials import ArmNoise
-from rlstack.verification.arm_score import score_arm
-from rlstack.verification.manipulation import judged
-from rlstack.verification.records import ManipulationRecord
+from rlstack.verification.manipulation_score import score_arm
+from rlstack.verification.manipulation_trials import judged
+from rlstack.verification.trial_records import ManipulationRecord
 from tests.kinds.manipulator.guard_loop import panda
 from tests.support.arms import write_posture_policy
 
@@ -45,9 +45,9 @@ def test_a_policy_that_goes_nowhere_near_is_tried_recorded_and_fails(tmp_path: P
     assert set(data["backends"]) == {"batch", "mujoco"}
     for entry in data["backends"].values():
         assert entry["episodes"] == 2 and entry["success"] == 0.0 and "0.02 m of the goal" in entry["done"]
-    assert "success" in verified.table() and "2 episodes prove too little" in " ".join(data["reasons"])
+    assert "success" in verified.table() and "2 episodes are too few" in " ".join(data["reasons"])
     page = (tmp_path / "report.html").read_text()
-    for said in ("settings that the policy was trained with: ", "tolerance_m 0.02 (usually 0.01)", "speed_m_s 0.3"):
+    for said in ("settings that the policy was trained with: ", "tolerance_m 0.02 (default 0.01)", "speed_m_s 0.3"):
         assert said in verified.table() and said in page
     assert "rewards" not in verified.table()
     assert data["provenance"]["settings"] == {"tolerance_m": 0.02, "episode_s": 1.0, "motion.speed_m_s": 0.3}

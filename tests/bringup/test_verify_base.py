@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 from rlstack import cli
-from rlstack.bringup.proof import require_proof
+from rlstack.bringup.verification_check import require_verification
 from rlstack.bringup.verify import verify, verify_planner
 from rlstack.errors import UserError
 from rlstack.kinds import find_kind, kind_names
@@ -19,8 +19,8 @@ from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.kinds.wheeled_base.verification import MOVERS, OTHER_MAPS, task_on_maps
 from rlstack.policies import load_policy, write_policy
 from rlstack.tasks import TASKS
-from rlstack.verification.evaluator import verification_of
-from rlstack.verification.navigation_episodes import Course
+from rlstack.verification.navigation_episodes import NavigationEpisodes
+from rlstack.verification.training_evaluation import verification_of
 from tests.support.bases import turtlebot, write_driving_policy
 from tests.support.drives import course_of, room
 
@@ -33,11 +33,13 @@ ROBOT = turtlebot()
 def small_rooms(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let ways be short: drawn maps would take a minute."""
 
-    def course(robot: WheeledBase, count: int, seed: int, *, kinds: Sequence[str], **settings: object) -> Course:
+    def course(
+        robot: WheeledBase, count: int, seed: int, *, kinds: Sequence[str], **settings: object
+    ) -> NavigationEpisodes:
         maps = [room(seed + k, kind=kinds[k % len(kinds)], metres=0.5 + 0.1 * k) for k in range(count)]
         return course_of(robot, maps, limit_s=6.0)
 
-    monkeypatch.setattr(verification, "held_out_course", course)
+    monkeypatch.setattr(verification, "held_out_episodes", course)
 
 
 @pytest.fixture(scope="module")
@@ -56,11 +58,11 @@ def test_a_base_is_driven_beside_planners_and_reported(policy: Path) -> None:
     assert list(data["backends"]["batch"]["baselines"]) == ["dwa"]
     assert list(data["backends"]["batch"]["by_label"]) == ["clutter"]
     assert set(data["transfer"]) == {"drive", "dwa"}
-    assert any("prove too little" in reason for reason in data["reasons"])
+    assert any("are too few" in reason for reason in data["reasons"])
     assert verified.table().endswith(f"FAILED. Report: {verified.report}")
     assert "--drivers dwa" in data["command"]
     with pytest.raises(UserError, match="has not been verified"):
-        require_proof(policy, ROBOT)
+        require_verification(policy, ROBOT)
 
 
 def test_a_planner_alone_gets_a_report_and_no_verdict(tmp_path: Path) -> None:
@@ -68,7 +70,7 @@ def test_a_planner_alone_gets_a_report_and_no_verdict(tmp_path: Path) -> None:
     assert "NOT JUDGED. Report" in driven.table()
     data = json.loads((tmp_path / "verify_in_process.json").read_text())
     assert data["policy"] == "dwa" and data["sha256"] == "" and data["backends"]["batch"]["baselines"] == {}
-    assert (tmp_path / "film_batch.gif").is_file()
+    assert (tmp_path / "animation_batch.gif").is_file()
 
 
 @pytest.mark.parametrize(
@@ -114,7 +116,7 @@ def test_each_kind_of_robot_has_its_verification() -> None:
     ("given", "words"),
     [
         (["--drivers", "dwaa"], "Unknown planner 'dwaa'.*Nearest: dwa"),
-        (["--drivers", ""], "drivers: none is not allowed.*name at least one, such as --drivers dwa"),
+        (["--drivers", ""], "drivers: an empty list is not allowed.*name at least one, such as --drivers dwa"),
         (["--driver", "dwa"], "one of the two"),
         (["--episodes", "0"], "0 episodes are not allowed"),
         (["--backends", "gazebo"], "Unknown backend"),
@@ -139,7 +141,7 @@ def test_a_planner_that_leads_a_policy_takes_one(
 
 
 def test_tasks_without_maps_and_planners_of_other_robots_are_refused() -> None:
-    with pytest.raises(UserError, match="'quadrotor_hover' is not verified by driving maps"):
+    with pytest.raises(UserError, match="'quadrotor_hover' is not verified on maps"):
         task_on_maps("quadrotor_hover")
-    with pytest.raises(UserError, match="planners drive wheeled bases"):
+    with pytest.raises(UserError, match="planners drive only wheeled bases"):
         verify_planner("dwa", robot="crazyflie")

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from rlstack.bringup.proof import require_proof
+from rlstack.bringup.verification_check import require_verification
 from rlstack.bringup.verify import verify
 from rlstack.errors import UserError
 from rlstack.kinds.wheeled_base import verification_crowd as crowd
@@ -22,7 +22,7 @@ from rlstack.policies import contract_for, load_policy, write_policy
 from rlstack.robots import load_robot
 from rlstack.tasks.bounds import Bounds
 from rlstack.tasks.wheeled_base.exploration.setting import ExplorationSetting
-from rlstack.verification.task_verification import held_by, planners_of
+from rlstack.verification.task_verification import known_planners, supporting
 from tests.policies.test_people import write_wary_policy
 from tests.support.bases import turtlebot, write_exploring_policy
 
@@ -88,11 +88,11 @@ def test_a_policy_among_people_is_judged_with_more_of_them_too(tmp_path: Path, m
     entry = data["backends"]["batch"]
     assert entry["asked"]["success"] == 0.85 and entry["reference"] == "dwa" and entry["hit_people"] is not None
     assert list(entry["by_label"]) == ["hall + people"] and data["provenance"]["setting"] == "hall"
-    assert "proves nothing of the nodes that are deployed" in data["worth"] and data["worth"] in verified.table()
+    assert "not through the deployed nodes" in data["worth"] and data["worth"] in verified.table()
     page = verified.report.read_text()
     assert "HEIGHT" in page and "the people node is the tracker" in page
     with pytest.raises(UserError, match="has not been verified"):
-        require_proof(policy, ROBOT)
+        require_verification(policy, ROBOT)
 
 
 def test_halls_are_the_same_again_and_have_half_as_many_people_more() -> None:
@@ -107,7 +107,7 @@ def test_halls_are_the_same_again_and_have_half_as_many_people_more() -> None:
 
 def test_what_no_engine_can_hold_is_said_and_proves_less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     robot = base("crowdnav_robot")
-    held, left_out = held_by(["batch", "mujoco"], robot)
+    held, left_out = supporting(["batch", "mujoco"], robot)
     assert held == ("batch",) and "no wheels" in left_out["mujoco"]
     monkeypatch.setattr(crowd, "CROWDNAV", replace(crowd.CROWDNAV, episode_s=1.0))
     inputs = ("position", "goal_position", "people_position", "people_velocity", "people_radius")
@@ -115,7 +115,7 @@ def test_what_no_engine_can_hold_is_said_and_proves_less(tmp_path: Path, monkeyp
     verified = verify(policy, backends=["batch", "mujoco"], episodes=2)
     data = read(tmp_path)
     assert list(data["backends"]) == ["batch"] and "no wheels" in data["left_out"]["mujoco"]
-    assert "These could not hold it: mujoco." in data["worth"]
+    assert "These simulators do not support the task: mujoco." in data["worth"]
     assert "Left out: mujoco" in verified.table() and "left out" in verified.report.read_text()
     assert list(data["backends"]["batch"]["baselines"]) == ["orca"]
     with pytest.raises(UserError, match="None of these simulators supports the task: crowdnav_robot is holonomic"):
@@ -134,11 +134,11 @@ def test_a_car_is_held_against_the_fastest_line(tmp_path: Path) -> None:
     theirs = entry["baselines"]["pure_pursuit"]
     assert theirs["contact"] == 0.0 and 5.0 < theirs["lap_s"] < 20.0
     assert any("Contact is 100.0%" in reason for reason in data["reasons"])
-    assert any("prove too little" in reason for reason in data["reasons"])
+    assert any("are too few" in reason for reason in data["reasons"])
     assert set(data["transfer"]) == {"straight", "pure_pursuit"} and "Races" in verified.table()
     names = {path.name for path in tmp_path.iterdir()}
-    assert {"laps.png", "paths_batch.png", "film_batch.gif", "report.html"} <= names
-    with pytest.raises(UserError, match="races are compared with pure_pursuit on the fastest line"):
+    assert {"laps.png", "paths_batch.png", "animation_batch.gif", "report.html"} <= names
+    with pytest.raises(UserError, match="races are compared only with pure_pursuit on the fastest line"):
         verify(policy, backends=["batch"], episodes=1, drivers=["dwa"])
 
 
@@ -154,10 +154,10 @@ def test_an_explorer_is_tried_on_grids_and_leading_a_robot(tmp_path: Path, monke
     assert driven["reference"] == "frontier_greedy"
     names = {path.name for path in tmp_path.iterdir()}
     assert {"coverage_batch.png", "coverage_batch_driven.png", "paths_batch_driven.png"} <= names
-    assert "film_batch_driven.gif" in names and "explorer_policy leads a robot" in verified.report.read_text()
+    assert "animation_batch_driven.gif" in names and "explorer_policy leads a robot" in verified.report.read_text()
     with pytest.raises(UserError, match="drivers: dwa does not explore"):
         verify(policy, backends=["batch"], episodes=1, drivers=["dwa"])
-    with pytest.raises(UserError, match="drivers: none is not allowed"):
+    with pytest.raises(UserError, match="drivers: an empty list is not allowed"):
         verify(policy, backends=["batch"], episodes=1, drivers=[])
 
 
@@ -180,9 +180,9 @@ def test_floors_that_robots_drive_over_are_the_terrain_of_the_grids() -> None:
 
 
 def test_who_is_to_be_held_against_a_planner_needs_one() -> None:
-    assert planners_of(["dwa", "dwa", "orca"]) == ["dwa", "orca"] and planners_of([]) == []
-    assert planners_of([], Bounds(at_least={"success": 0.95})) == []
+    assert known_planners(["dwa", "dwa", "orca"]) == ["dwa", "orca"] and known_planners([]) == []
+    assert known_planners([], Bounds(at_least={"success": 0.95})) == []
     with pytest.raises(UserError, match="name at least one, such as --drivers dwa"):
-        planners_of([], Bounds(at_least={"success": 0.95, "lead_high": 0.0}))
+        known_planners([], Bounds(at_least={"success": 0.95, "lead_high": 0.0}))
     with pytest.raises(UserError, match="Unknown planner 'orka'"):
-        planners_of(["orka"])
+        known_planners(["orka"])

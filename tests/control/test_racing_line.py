@@ -9,8 +9,9 @@ import pytest
 
 pytest.importorskip("casadi", reason="the reference line is a nonlinear programme")
 
-from rlstack.control.racing_line import NODES, CarLimits, PurePursuit, Pursuit, RacingLine, fastest_line
+from rlstack.control.racing_line import NODES, CarLimits, PursuitGains, RacingLine, RacingLineController, fastest_line
 from rlstack.sim.maps.tracks import draw_track
+from tests.support.track_walls import wall_distance
 
 LIMITS = CarLimits(
     speed_m_s=5.0,
@@ -41,7 +42,7 @@ def test_on_a_track_it_keeps_to_the_limits_and_beats_the_middle() -> None:
     shape = (track.middle, track.tangent, track.curvature, track.length_m, track.half_width_m)
     line = fastest_line(*shape, LIMITS, margin_m=0.05)
     assert line.points.shape == (NODES, 2) and line.speed_m_s.max() <= 5.0 + 1e-6
-    assert track.clearance(line.points).min() > 0.05
+    assert wall_distance(track, line.points).min() > 0.05
     step = np.linalg.norm(np.roll(line.points, -1, axis=0) - line.points, axis=1)
     assert (step / line.speed_m_s).sum() == pytest.approx(line.lap_s, rel=0.01)
     change = np.abs(np.roll(line.speed_m_s, -1) ** 2 - line.speed_m_s**2) / (2.0 * step)
@@ -52,7 +53,7 @@ def test_on_a_track_it_keeps_to_the_limits_and_beats_the_middle() -> None:
 def test_pure_pursuit_steers_to_the_line_and_takes_its_speed() -> None:
     angle = 2.0 * np.pi * np.arange(NODES) / NODES
     ring = RacingLine(3.0 * np.stack([np.cos(angle), np.sin(angle)], axis=1), np.full(NODES, 2.0), 9.4)
-    driver = PurePursuit([ring, ring], Pursuit(speed_share=0.5))
+    driver = RacingLineController([ring, ring], PursuitGains(speed_share=0.5))
     pose = np.array([[3.0, 0.0, math.pi / 2.0], [3.2, 0.0, math.pi / 2.0]])
     for _ in range(200):
         command = driver.step(

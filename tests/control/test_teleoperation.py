@@ -165,13 +165,13 @@ def test_a_leader_arm_is_followed_at_the_joints_speed_and_within_their_range() -
     far = {"panda_joint1": 9.0, "panda_finger_joint1": 0.02}
     led = LEADER.follow(REST, 0.02, far)
     np.testing.assert_allclose(led.target - REST, 0.25 * 0.02 * VELOCITY * (np.eye(9)[0] - np.eye(9)[7]))
-    assert any("go slowly to where the leader arm is" in sentence for sentence in led.clipped)
+    assert any("approach the leader arm" in sentence for sentence in led.clipped)
     LEADER.release()
     LEADER.follow(REST, 0.02, {"panda_joint1": REST[0]})  # it is there
     led = LEADER.follow(REST, 0.02, far)
     np.testing.assert_allclose(led.target - REST, 0.02 * VELOCITY * np.eye(9)[0] - 0.02 * VELOCITY * np.eye(9)[7])
-    assert "panda_joint1 is kept at its limit, 2.897: 9 was asked for." in led.clipped
-    assert "The joints follow at their greatest speed." in led.clipped
+    assert "panda_joint1 is kept at its limit, 2.897: 9 was requested." in led.clipped
+    assert "The joints follow at their largest speed." in led.clipped
     with pytest.raises(ValueError, match="panda has no joint elbow; it has: panda_joint1"):
         LEADER.follow(REST, 0.02, {"elbow": 0.0})
     with pytest.raises(ValueError, match="panda_joint1 is not finite"):

@@ -58,14 +58,14 @@ def test_what_fights_the_others_is_dropped_with_the_reason(
     assert cli.main(["demo", "filter", str(reaching), "--out", str(good)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert all("kept" in line for line in lines[:12]) and lines[-1] == f"12 of 13 were written into {good}."
-    assert lines[12].startswith("episode 12: dropped: it fights the others, most at frame ")
+    assert lines[12].startswith("episode 12: dropped: it conflicts with the others, most at frame ")
     kept = Dataset(good)
     assert len(kept) == 12 and metadata.read_metadata(kept).name == "arm_reach"
     by_base = judge(reaching, good)
     assert [verdict.kept for verdict in by_base] == [True] * 12 + [False]
-    assert by_base[12].success and by_base[12].why.startswith("it fights the others")
+    assert by_base[12].success and by_base[12].why.startswith("it conflicts with the others")
     assert cli.main(["demo", "filter", str(good), "--base", str(tmp_path / "none")]) == 2
-    assert "none is no LeRobot dataset" in capsys.readouterr().err
+    assert "none is not a LeRobot dataset" in capsys.readouterr().err
 
 
 def test_a_replay_is_the_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,7 +85,7 @@ def test_a_replay_is_the_recording(tmp_path: Path, capsys: pytest.CaptureFixture
     station.restore(frames[metadata.SIMULATOR][0], frames[metadata.TRIAL_OF][0])
     command = frames[metadata.COMMAND][0].astype(float)
     station.drive(command + 0.02 * (np.arange(9) == 0))
-    apart = station.places()["tool"] - station.places(frames[metadata.SIMULATOR][1])["tool"]
+    apart = station.positions()["tool"] - station.positions(frames[metadata.SIMULATOR][1])["tool"]
     assert np.linalg.norm(apart) > 1e-4
     station.close()
 
@@ -181,7 +181,7 @@ def test_demonstrations_that_do_not_fit_are_refused_by_name(
     assert "crazyflie is a quadrotor" in refused(*record, str(tmp_path / "n"), "--robot", "crazyflie")
     assert "No demonstrator was given" in refused("record", "arm_reach", "--out", str(tmp_path / "n"))
     assert "has the episodes 0 to 12, but not 99" in refused("replay", str(reaching), "--episode", "99")
-    sheet_file = other / metadata.SHEET
+    sheet_file = other / metadata.TASK_FILE
     held = json.loads(sheet_file.read_text())
     (other / "meta/info.json").write_text(json.dumps(info))
     sheet_file.write_text(json.dumps({**held, "task": "arm_push"}))
@@ -207,7 +207,7 @@ def test_a_recording_that_was_cut_off_opens_up_to_its_last_whole_episode(
     assert cli.main(["demo", "show", str(cut)]) == 0
     assert "so that 0 of its 14 episodes can be used" in capsys.readouterr().out
     assert cli.main(["demo", "filter", str(cut)]) == 2
-    assert "holds no demonstration" in capsys.readouterr().err
+    assert "holds no complete demonstration" in capsys.readouterr().err
 
 
 def test_a_list_of_episodes_that_was_cut_off_is_told_by_every_command_and_costs_none(
@@ -243,5 +243,5 @@ def test_what_was_recorded_is_what_training_learns_from(reaching: Path) -> None:
     (steps,) = recorded(reaching, station.environment, 1)
     frames = Dataset(reaching).read(0)
     seen = np.array([step["observation"] for step in steps])
-    np.testing.assert_allclose(seen[: len(frames[metadata.SEEN])], frames[metadata.SEEN], atol=1e-5)
+    np.testing.assert_allclose(seen[: len(frames[metadata.OBSERVATION])], frames[metadata.OBSERVATION], atol=1e-5)
     station.close()

@@ -47,7 +47,7 @@ def test_who_fights_the_others_is_dropped_and_who_shows_something_new_is_not(tmp
     new = record(tmp_path / "new", [ACROSS_THEN_UP, BACKWARDS, ELSEWHERE, ACROSS_THEN_UP, BACKWARDS], seed=2)
     verdicts = judge(new, base)
     assert [one.kept for one in verdicts] == [True, False, True, True, False]
-    assert all(one.why.startswith("it fights the others, most at frame ") for one in verdicts if not one.kept)
+    assert all(one.why.startswith("it conflicts with the others, most at frame ") for one in verdicts if not one.kept)
     assert verdicts[2].sure == 0.0 and verdicts[2].compatibility == 1.0
     assert verdicts[0].sure > 0.8 and verdicts[0].compatibility > 0.8
     assert filtered(new, tmp_path / "kept", verdicts) == 3
@@ -73,9 +73,9 @@ def test_it_is_said_where_it_fights_them_most(tmp_path: Path, base: Path) -> Non
 def test_it_judges_by_enough_demonstrations_and_a_share(tmp_path: Path, base: Path) -> None:
     few = record(tmp_path / "few", [ACROSS_THEN_UP] * 2, seed=4)
     for arguments in ((few, None), (base, few)):
-        with pytest.raises(UserError, match="holds 2 demonstrations, and it takes 6"):
+        with pytest.raises(UserError, match="holds 2 demonstrations, and at least 6 are needed"):
             judge(*arguments)
     with pytest.raises(UserError, match="share between 0 and 1"):
         judge(base, least=80)
-    with pytest.raises(UserError, match="holds no demonstration"):
+    with pytest.raises(UserError, match="holds no complete demonstration"):
         judge(record(tmp_path / "none", [], seed=5))

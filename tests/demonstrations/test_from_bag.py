@@ -42,8 +42,8 @@ def recording(shown: Path) -> Recording:
     return open_bag(shown / "bag", JOINTS)
 
 
-def add(recording: Recording, out: Path, task: ArmTask = TASK, **more: Any) -> from_bag.Shown:
-    shown = from_bag.shown_in(recording, "arm_pick_place", task, PANDA, **more)
+def add(recording: Recording, out: Path, task: ArmTask = TASK, **more: Any) -> from_bag.BagDemonstration:
+    shown = from_bag.convert(recording, "arm_pick_place", task, PANDA, **more)
     with DatasetWriter(out, task.rate_hz, PANDA.name, from_bag.features_of(task, PANDA)) as writer:
         shown.write(writer)
     return shown
@@ -55,7 +55,7 @@ def test_what_was_recorded_comes_back_and_is_learned_from(
     again = tmp_path / "again"
     words = ["demo", "import", str(shown / "bag"), "--out", str(again)]
     assert cli.main([*words, "--task", "arm_pick_place"]) == 0
-    assert "the task was done; its actions lead the tool within" in capsys.readouterr().out
+    assert "the task succeeded; its actions move the tool to within" in capsys.readouterr().out
     before, after = Dataset(shown / "shown").read(0), Dataset(again).read(0)
     assert {f"observation.{name}" for name in TASK.inputs} < after.keys() and len(after["action"]) > 20
     assert set(before["action"][:, 4]) >= {-1.0, 1.0}, "the gripper, too, which is at an end of its range at first"
@@ -92,7 +92,7 @@ def test_an_episode_ends_where_the_task_was_done(recording: Recording, tmp_path:
     stamps, goal = recording.poses["goal"]
     elsewhere = replace(recording, poses={**recording.poses, "goal": (stamps, goal + 0.1)})
     failed = add(elsewhere, tmp_path / "failed")
-    assert not failed.success and "so that training passes it over" in failed.describe()
+    assert not failed.success and "so training skips it" in failed.describe()
     assert not Dataset(tmp_path / "failed").read(0, ["next.success"])["next.success"].any()
     assert add(elsewhere, tmp_path / "said", succeeded=True).success
     assert add(elsewhere, tmp_path / "there", goal=goal[0, :3].tolist()).success
@@ -133,10 +133,10 @@ def test_bags_that_lack_something_are_refused_by_name(recording: Recording, tmp_
     with pytest.raises(UserError, match=r"lacks what arm_pick_place senses, /panda/object: record it too, or"):
         add(replace(recording, poses=goal), tmp_path / "none")
     with pytest.raises(
-        UserError, match=r"velocities in /panda/joint_states, /panda/object, /panda/goal: record it too \(or say"
+        UserError, match=r"velocities in /panda/joint_states, /panda/object, /panda/goal: record it too \(or give"
     ):
         add(replace(recording, velocity=None, poses={}), tmp_path / "none")
-    with pytest.raises(UserError, match=r"lead the tool where no action of arm_pick_place does, \d+ mm off"):
+    with pytest.raises(UserError, match=r"move the tool to where no action of arm_pick_place does, \d+ mm off"):
         add(replace(recording, command=np.rad2deg(recording.command)), tmp_path / "none")
     stamps, places = recording.poses["object"]
     silent = {**goal, "object": (stamps[[0, -1]], places[[0, -1]])}
@@ -144,7 +144,7 @@ def test_bags_that_lack_something_are_refused_by_name(recording: Recording, tmp_
         add(replace(recording, poses=silent), tmp_path / "none")
     assert not (tmp_path / "none").exists()
     seen = metadata.task_called("arm_pick_place_camera")
-    with pytest.raises(UserError, match=r"pictures on /panda/wrist/image_raw, pictures on /panda/scene/image_raw"):
+    with pytest.raises(UserError, match=r"images on /panda/wrist/image_raw, images on /panda/scene/image_raw"):
         add(recording, tmp_path / "seen", seen)
 
 

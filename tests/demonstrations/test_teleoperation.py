@@ -45,15 +45,15 @@ class Held:
 class HeldPad:
     """A gamepad that leads, without its wire."""
 
-    pad: Pad = field(default_factory=lambda: Pad(held=False))
+    pad: Pad = field(default_factory=Pad)
     axes: tuple[float, ...] = (0.0,) * 8
     buttons: tuple[int, ...] = ()
     said: tuple[str, ...] = ()
     live = False
 
     def read(self) -> TeleopInput:
-        hand = self.pad.hand(self.axes, self.buttons)
-        return TeleopInput(hand.linear, hand.angular, hand.gripper, said=self.said)
+        hand = self.pad.input(self.axes, self.buttons)
+        return TeleopInput(hand.linear, hand.angular, hand.gripper, events=self.said)
 
     def forget(self) -> None:
         self.pad.forget()
@@ -99,7 +99,7 @@ def test_an_episode_begins_when_a_leader_arm_is_moved_and_the_tool_follows(picki
     led = {**stood, "panda_joint1": stood["panda_joint1"] + 0.3}
     led |= {name: 0.01 for name in NAMES[7:]}
     device.hand = TeleopInput(joints=led)
-    there = picking.places()["tool"]
+    there = picking.positions()["tool"]
     turned = np.array([[np.cos(0.3), -np.sin(0.3)], [np.sin(0.3), np.cos(0.3)]]) @ there[:2]
     first = decide(picking)
     assert not first.waiting and first.by_hand and np.abs(first.action).max() == 1.0
@@ -109,8 +109,8 @@ def test_an_episode_begins_when_a_leader_arm_is_moved_and_the_tool_follows(picki
         assert not choice.waiting and np.abs(choice.action).max() <= 1.0
         picking.act(choice.action)
     assert np.abs(choice.action).max() < 0.1, "it has arrived"
-    np.testing.assert_allclose(picking.places()["tool"], [*turned, there[2]], atol=0.01)
-    np.testing.assert_allclose(picking.joints()[7:], 0.01, atol=0.002)
+    np.testing.assert_allclose(picking.positions()["tool"], [*turned, there[2]], atol=0.01)
+    np.testing.assert_allclose(picking.positions()["joints"][7:], 0.01, atol=0.002)
     yaw = picking.senses()["target_yaw"]
     assert decide(picking).action[3] == pytest.approx(0.0, abs=0.05), f"turned by as much: {yaw}"
 
@@ -149,4 +149,4 @@ def test_a_leader_arm_that_is_beyond_the_joints_ranges_is_followed_up_to_them(
     assert decide(picking).waiting
     device.hand = TeleopInput(joints={"panda_joint1": 3.0})
     assert not decide(picking).waiting
-    assert "panda_joint1 is kept at its limit, 2.897: 3 was asked for." in said
+    assert "panda_joint1 is kept at its limit, 2.897: 3 was requested." in said

@@ -10,10 +10,10 @@ pytest.importorskip("stable_baselines3")
 
 from stable_baselines3 import SAC, HerReplayBuffer
 
-from rlstack.environments.core import GOAL
-from rlstack.environments.learning import LearningCore
+from rlstack.environments.environment_core import GOAL
+from rlstack.environments.learning_core import LearningCore
 from rlstack.environments.stable_baselines3 import PolicyObservation, TaskVecEnv
-from rlstack.environments.vector import TaskVectorEnvironment
+from rlstack.environments.vector_environment import TaskVectorEnvironment
 from tests.support.reaching import Reaching
 
 

@@ -15,7 +15,7 @@ import gymnasium
 from gymnasium.utils.env_checker import check_env
 
 from rlstack.environments import environment_id
-from rlstack.environments.single import TaskEnvironment
+from rlstack.environments.single_environment import TaskEnvironment
 from rlstack.errors import UserError
 from rlstack.tasks import TASKS
 from rlstack.tasks.quadrotor.task import QuadrotorTask

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.fused import GRADIENT, Kernel, Sweep, check_device, zeros
+from rlstack.fused import GRADIENT, Kernel, LoopKernel, check_device, zeros
 from rlstack.fused.devices import TEST_DEVICE
 from rlstack.kinds.quadrotor.spec import load_quadrotor
-from rlstack.sim.batch.dynamics import Model, advance
-from rlstack.sim.batch.layout import PARAMETER_WIDTH, STATE, STATE_WIDTH, pack_parameters
+from rlstack.sim.batch_quadrotor.dynamics import QuadrotorModel, advance
+from rlstack.sim.batch_quadrotor.layout import PARAMETER_WIDTH, STATE, STATE_WIDTH, pack_parameters
 from rlstack.sim.perturbation import Perturbation
 from tests.fused.test_adjoint import function
-from tests.fused.test_simd import everything
-from tests.fused.test_sweep import mixed, plainly
+from tests.fused.test_llvm_ir import everything
+from tests.fused.test_loop_kernel import mixed, plainly
 
 pytest.importorskip("warp")
 
@@ -74,7 +74,7 @@ def test_the_reverse_mode() -> None:
 @pytest.mark.parametrize("wanted", [None, ("state", "parameters", "command_0")])
 def test_the_quadrotor(wanted: tuple[str, ...] | None) -> None:
     robot, count, rng = load_quadrotor("crazyflie"), 200, np.random.default_rng(0)
-    model = Model(0.01, gyroscopic=True, max_delay_s=0.02)
+    model = QuadrotorModel(0.01, gyroscopic=True, max_delay_s=0.02)
     names = [f"command_{k}" for k in range(model.past_commands + 1)]
 
     def step(state: Any, parameters: Any, **commands: Any) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def test_warp_arrays_are_read() -> None:
     "make",
     [
         lambda: Kernel(everything, {"x": 3}, device=TEST_DEVICE),
-        lambda: Sweep(mixed, {"x": 2}, np.ones((3, 2)), {"v": 2}, device=TEST_DEVICE),
+        lambda: LoopKernel(mixed, {"x": 2}, np.ones((3, 2)), {"v": 2}, device=TEST_DEVICE),
     ],
     ids=["kernel", "sweep"],
 )
@@ -184,7 +184,7 @@ def test_sweeps_on_a_gpu() -> None:
 
     numbers = np.random.default_rng(0).normal(size=(5, 2))
     x, v = torch.randn(2, 5000, device="cuda:0"), torch.randn(10, 5000, device="cuda:0")
-    sweep = Sweep(mixed, {"x": 2}, numbers, {"v": 2}, device="cuda:0")
+    sweep = LoopKernel(mixed, {"x": 2}, numbers, {"v": 2}, device="cuda:0")
     made = {name: zeros(rows, 5000, "cuda:0") for name, rows in sweep.outputs.items()}
     sweep({"x": x, "v": v, **made})
     torch.cuda.synchronize()

@@ -12,7 +12,7 @@ from rlstack.errors import UserError
 from rlstack.fused import GRADIENT, Kernel, clip, maximum, minimum, where, zeros
 from rlstack.fused.devices import TEST_DEVICE
 from rlstack.fused.graph import Graph
-from rlstack.fused.simd import Writer
+from rlstack.fused.llvm_ir import IrWriter
 
 EVERYTHING: dict[str, tuple[Any, Any]] = {
     "add": (lambda a, b, c: a + b, None),
@@ -144,7 +144,7 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(UserError, match=f"On {TEST_DEVICE} kernels compute in float32 only"):
         Kernel(lambda x: {"y": x}, {"x": 1}, device=TEST_DEVICE, dtype="float64")
     with pytest.raises(ValueError, match="8 robots at a time are not written in double precision"):
-        Writer(Graph(), [], [], 8, "float64")
+        IrWriter(Graph(), [], [], 8, "float64")
 
 
 def test_tensors_of_double_precision_are_taken() -> None:

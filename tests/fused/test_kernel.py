@@ -209,7 +209,7 @@ def test_without_llvmlite_the_way_out_is_told(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_pages_program_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    program, _ = docs.blocks("docs/fused.md", "python")  # the other: test_sweep.py
+    program, _ = docs.blocks("docs/fused.md", "python")  # the other: test_loop_kernel.py
     names: dict[str, Any] = {}
     exec(program, names)
     assert capsys.readouterr().out == "(3, 4096)\n"

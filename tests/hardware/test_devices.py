@@ -71,11 +71,11 @@ def test_keys_move_while_they_come_and_not_for_long_after(
         assert device.read().idle
         os.write(human, b"\x1b[1;2D\x1b[1;2A\x1bOP\x1b[15~\x1b[1;5Zq")  # Shift and left, up; F1, F5, none
         hand = _after(device, lambda h: h.angular[2])
-        assert hand.linear.tolist() == [0.25, 0.25, 0.0] and not hand.said, "no key's code is read as keys"
+        assert hand.linear.tolist() == [0.25, 0.25, 0.0] and not hand.events, "no key's code is read as keys"
         now[0] += 1.0
         os.write(human, b"ct\n\x7f\x1b")
-        hand = _after(device, lambda h: h.said)
-        assert (hand.gripper, hand.intervene, hand.said) == (-1.0, False, (SAVE, DISCARD, STOP))
+        hand = _after(device, lambda h: h.events)
+        assert (hand.gripper, hand.intervene, hand.events) == (-1.0, False, (SAVE, DISCARD, STOP))
         os.write(human, b" t")
         hand = _after(device, lambda h: h.gripper > 0)
         assert hand.intervene
@@ -117,8 +117,8 @@ def test_the_kernels_gamepad_events_move_the_hand(tmp_path: Path) -> None:
         os.write(pad, data[21:])
         hand = device.read()
         np.testing.assert_allclose(hand.linear, [(16384 / 32767 - 0.1) / 0.9, -1.0, 0.0], rtol=1e-6)
-        assert (hand.intervene, hand.gripper, hand.said) == (True, -1.0, (SAVE,))
-        assert device.read().said == (), "a button is pressed once"
+        assert (hand.intervene, hand.gripper, hand.events) == (True, -1.0, (SAVE,))
+        assert device.read().events == (), "a button is pressed once"
         os.write(pad, EVENT.pack(0, 0, 1, 4))
         assert not device.read().intervene
     finally:
@@ -133,9 +133,8 @@ def test_the_kernels_gamepad_events_move_the_hand(tmp_path: Path) -> None:
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.floats(-1.0, 1.0), max_size=9), st.lists(st.integers(0, 1), max_size=12))
 def test_any_pad_gives_a_hand_within_bounds(axes: list[float], buttons: list[int]) -> None:
-    hand = Pad().hand(axes, buttons)
+    hand = Pad().input(axes, buttons)
     assert np.abs([*hand.linear, *hand.angular, hand.gripper]).max() <= 1.0
-    assert Pad(held=False).hand(axes, buttons).intervene
 
 
 def test_a_joy_message_says_what_the_kernel_says(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +197,7 @@ def test_a_leader_arms_file_is_checked(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="panda has no joint 'elbow'; it has: panda_joint1"):
         device_called(f"leader:{file}", PANDA)
     file.write_text("port: p\nservos: [{joint: panda_joint1, id: 1}, {joint: panda_joint2, id: 1}]\n")
-    with pytest.raises(UserError, match="each needs id of its own"):
+    with pytest.raises(UserError, match="each with its own id"):
         device_called(f"leader:{file}", PANDA)
     with pytest.raises(UserError, match=r"needs its file: leader:FILE\.yaml"):
         device_called("leader", PANDA)
@@ -230,10 +229,10 @@ def test_a_spacemouses_reports_move_the_hand() -> None:
     hand = device.read()
     np.testing.assert_allclose(hand.linear, [1.0, 0.0, 0.0])
     np.testing.assert_allclose(hand.angular, [0.0, 0.0, 1.0])
-    assert (hand.intervene, hand.gripper, hand.said) == (True, -1.0, ())
+    assert (hand.intervene, hand.gripper, hand.events) == (True, -1.0, ())
     reports.append(b"\x03\x03")
-    assert device.read().said == (SAVE,)
-    assert device.read().said == (), "both buttons are pressed once"
+    assert device.read().events == (SAVE,)
+    assert device.read().events == (), "both buttons are pressed once"
     device.forget()
     for left in (b"\x03\x01", b"\x03\x00"):
         reports.append(left)
@@ -250,7 +249,7 @@ def test_scripts_lead_step_by_step(tmp_path: Path) -> None:
     )
     device = device_called(f"script:{file}", PANDA)
     hands = [device.read() for _ in range(4)]
-    assert [hand.said for hand in hands] == [(DISCARD,), (), (), (STOP,)]
+    assert [hand.events for hand in hands] == [(DISCARD,), (), (), (STOP,)]
     assert [hand.intervene for hand in hands] == [True, True, False, False]
     assert hands[1].linear.tolist() == [1.0, 0.0, -0.5] and hands[2].gripper == -1.0
     file.write_text("moves: [{grip: 1}]")

@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rlstack.bringup.episode_runner import run_episodes
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import JointMessage, pose_message
-from rlstack.interfaces.trajectory_data import TrajectoryMessage
-from rlstack.kinds.manipulator.verification_run import try_over_topics
+from rlstack.interfaces.trajectory_messages import TrajectoryMessage
+from rlstack.kinds.manipulator.verification import ManipulationRecorder
 from rlstack.policies import load_policy
 from rlstack.tasks.catalog.arm_reach import ReachTask
-from rlstack.verification.manipulation import held_out, try_in
+from rlstack.verification.manipulation_trials import held_out, manipulate
 from tests.kinds.manipulator.guard_loop import panda
 from tests.support.arms import write_posture_policy
 from tests.support.ros import Listener
@@ -41,10 +42,16 @@ def test_trials_over_topics_are_those_in_process_unless_the_guard_holds_the_poli
     gentle = write_posture_policy(tmp_path / "gentle.onnx", ROBOT, rest, speed=0.1, inputs=names, weights=weights)
     trials, policy = held_out(TASK, ROBOT, 3, 1), load_policy(gentle, robot=ROBOT)
     told: list[int] = []
-    over_topics = try_over_topics(
-        gentle, TASK, ROBOT, trials, seed=5, on_progress=lambda done, count: told.append(done)
+    over_topics = run_episodes(
+        ManipulationRecorder,
+        gentle,
+        trials,
+        ROBOT,
+        task=TASK,
+        seed=5,
+        on_progress=lambda done, count: told.append(done),
     )
-    in_process = try_in(policy, TASK, ROBOT, trials, "mujoco", seed=5)
+    in_process = manipulate(policy, TASK, ROBOT, trials, "mujoco", seed=5)
     assert over_topics.simulator == "mujoco (topics)" and told == [1, 2, 3]
     np.testing.assert_allclose(over_topics.distance_m, in_process.distance_m, rtol=0.0, atol=1e-9)
     assert np.ptp(in_process.distance_m, axis=0).min() > 0.01  # it moved
@@ -52,12 +59,12 @@ def test_trials_over_topics_are_those_in_process_unless_the_guard_holds_the_poli
     assert over_topics.latency_s is not None and (over_topics.latency_s > 0.0).all()
     at_once = {**ROBOT.cameras, "scene": replace(ROBOT.cameras["scene"], latency_s=0.0)}
     one = trials.take(np.arange(1))
-    other = try_in(policy, TASK, replace(ROBOT, cameras=at_once), one, "mujoco", seed=5)
+    other = manipulate(policy, TASK, replace(ROBOT, cameras=at_once), one, "mujoco", seed=5)
     assert np.abs(other.distance_m[:, 0] - in_process.distance_m[:, 0]).max() > 1e-6  # it looked
 
     wild = write_posture_policy(tmp_path / "wild.onnx", ROBOT, rest + 1.0, speed=20.0)
-    held = try_over_topics(wild, TASK, ROBOT, one, seed=5)
-    free = try_in(load_policy(wild, robot=ROBOT), TASK, ROBOT, one, "mujoco", seed=5)
+    held = run_episodes(ManipulationRecorder, wild, one, ROBOT, task=TASK, seed=5)
+    free = manipulate(load_policy(wild, robot=ROBOT), TASK, ROBOT, one, "mujoco", seed=5)
     gone = [np.abs(one.distance_m[1, 0] - one.distance_m[0, 0]) for one in (held, free)]
     assert gone[0] < 0.7 * gone[1]
 
@@ -90,7 +97,7 @@ def test_an_object_in_another_frame_moves_no_arm_and_is_said(tmp_path: Path, lis
         listener.until(lambda: node.status()[1]["refused"] > 10, "refusals")
         assert not commands and node.status()[0] == "waiting for object"
         assert set(sentences) == {
-            "What came on the topic /panda/object was refused: it is in the frame 'scene_optical_frame': transform it"
+            "A message on the topic /panda/object was refused: it is in the frame 'scene_optical_frame': transform it"
             " and give it in odom (map or none is taken for that)."
         }
         frame = "odom"

@@ -13,7 +13,7 @@ from std_srvs.srv import Trigger
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import NANOSECONDS, stamp_to_ns
-from rlstack.interfaces.twist_data import TwistMessage
+from rlstack.interfaces.twist_messages import TwistMessage
 from rlstack.nodes.guard import GuardNode
 from rlstack.nodes.policy import PolicyNode
 from rlstack.nodes.robot import RobotNode
@@ -199,7 +199,7 @@ def test_policy_and_guard_drive_it_to_a_goal_in_lock_step(listener: Listener, st
 @pytest.mark.parametrize(
     ("overrides", "said"),
     [
-        ({"start_height_m": 1.0}, "starts on its wheels"),
+        ({"start_height_m": 1.0}, "which does not fly"),
         ({"cmd_vel_type": "Twist", "lock_step": True}, "Twist is not allowed in lock step"),
         ({"robot": "crowdnav_robot"}, "holonomic and has no wheels"),
     ],

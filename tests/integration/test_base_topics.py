@@ -14,7 +14,7 @@ from std_srvs.srv import SetBool
 
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
-from rlstack.interfaces.map_data import OCCUPIED, UNKNOWN, read_map
+from rlstack.interfaces.map_messages import OCCUPIED, UNKNOWN, read_map
 from rlstack.nodes.guard import GuardNode
 from rlstack.nodes.map import MapNode
 from rlstack.nodes.planner import PlannerNode
@@ -154,7 +154,7 @@ def test_a_goal_that_no_way_leads_to_is_said_to_be_unreachable_in_time(listener:
     planner = start(PlannerNode, goal_position=(1.4, 0.0, 0.0), options=options, **common)
     listener.until(lambda: planner.status()[1]["status"] in ("unreachable", "stuck"), "giving up")
     assert 1e-9 * base.stamp_ns < 120.0
-    assert "way to the goal" in planner.status()[0] or "no nearer" in planner.status()[0]
+    assert "no path to the goal" in planner.status()[0] or "no nearer" in planner.status()[0]
 
 
 @pytest.mark.parametrize(
@@ -182,8 +182,11 @@ def test_a_driver_of_plain_twists_gets_them(listener: Listener, start: Start, dr
     ("given", "words"),
     [
         ({"cmd_vel_type": "Twist", "lock_step": True}, "cmd_vel_type: Twist is not allowed in lock step"),
-        ({"takeoff_height_m": 2.0}, "takeoff_height_m is of the guard of a quadrotor"),
-        ({"robot": "panda", "linear_velocity_m_s": 0.1}, "limits nothing of panda.*tool_velocity_m_s"),
+        ({"takeoff_height_m": 2.0}, "takeoff_height_m does not apply to the guard of"),
+        (
+            {"robot": "panda", "linear_velocity_m_s": 0.1},
+            "linear_velocity_m_s does not apply to the guard of panda.*tool_velocity_m_s",
+        ),
         ({"fallback": "dwaa"}, "Unknown fallback 'dwaa'.*Nearest: dwa"),
         ({"linear_velocity_m_s": 2.0}, "wider than robot"),
         ({"robot": "turtlebot"}, "Unknown robot 'turtlebot'.*turtlebot3_burger"),

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rlstack.bringup.episode_runner import run_episodes
 from rlstack.control.navigation import PLANNERS
-from rlstack.kinds.wheeled_base.verification_run_navigation import drive_over_topics
+from rlstack.kinds.wheeled_base.verification_topics import NavigationRecorder
 from rlstack.policies import load_policy
-from rlstack.verification.navigation import drive
+from rlstack.verification.navigation_trials import drive
 from tests.kinds.wheeled_base.test_simulation_vector import crossed
 from tests.support.bases import turtlebot, write_driving_policy
 from tests.support.drives import course_of, room
@@ -28,8 +29,14 @@ def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_ways_over_topics_are_those_in_process_behind_the_guard(policy: Path) -> None:
     course = course_of(ROBOT, [room(1), room(2, blocked=True), room(3, metres=0.8)], limit_s=7.0)
     told: list[int] = []
-    over_topics = drive_over_topics(
-        policy, course, ROBOT, name="mine", arrival_m=0.2, on_progress=lambda done, count: told.append(done)
+    over_topics = run_episodes(
+        NavigationRecorder,
+        policy,
+        course,
+        ROBOT,
+        name="mine",
+        arrival_m=0.2,
+        on_progress=lambda done, count: told.append(done),
     )
     in_process = drive(
         load_policy(policy, robot=ROBOT), course, ROBOT, rate_hz=10.0, arrival_m=0.2, name="mine", simulator="mujoco"
@@ -55,8 +62,15 @@ def test_ways_over_topics_are_those_in_process_behind_the_guard(policy: Path) ->
 def test_a_planners_node_drives_as_the_planner_does_in_process(policy: Path, planner: str, ways: int) -> None:
     course = course_of(ROBOT, [room(1, metres=0.9), room(3, metres=0.8)][:ways], limit_s=12.0)
     led = {"policy": str(policy)} if planner == "astar_policy" else {}
-    over_topics = drive_over_topics(
-        led.get("policy", ""), course, ROBOT, name=planner, driver=planner, arrival_m=0.2, seed=5
+    over_topics = run_episodes(
+        NavigationRecorder,
+        led.get("policy", ""),
+        course,
+        ROBOT,
+        name=planner,
+        driver=planner,
+        arrival_m=0.2,
+        seed=5,
     )
     driver = PLANNERS.load(planner)(ROBOT, **led)
     in_process = drive(driver, course, ROBOT, rate_hz=10.0, arrival_m=0.2, name=planner, simulator="mujoco", seed=5)
@@ -68,7 +82,7 @@ def test_a_planners_node_drives_as_the_planner_does_in_process(policy: Path, pla
 
 def test_people_walk_over_topics_and_are_tracked_for_who_senses_them() -> None:
     course = crossed(sees_robot=1.0)
-    driven = drive_over_topics("", course, ROBOT, driver="orca", name="orca", arrival_m=0.2)
+    driven = run_episodes(NavigationRecorder, "", course, ROBOT, driver="orca", name="orca", arrival_m=0.2)
     assert driven.ending.tolist() == ["arrived", "arrived"] and driven.labels.tolist() == course.kinds.tolist()
     assert driven.people is not None and driven.people_m is not None and driven.hit_people is not None
     assert driven.people.shape[1:] == (2, 1, 3) and not driven.hit_people.any()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
-from rlstack.kinds.wheeled_base.verification_run_navigation import drive_in_parallel
+from rlstack.control.navigation import PLANNERS
+from rlstack.verification.navigation_trials import drive
+from rlstack.verification.parallel import run_trials
 from tests.support.bases import turtlebot
 from tests.support.drives import course_of, room
 
@@ -18,11 +22,12 @@ def test_how_many_processes_drive_does_not_change_what_is_driven() -> None:
     course = course_of(ROBOT, [room(1, metres=0.7), room(2, metres=0.6)], limit_s=5.0)
     told: list[tuple[int, int]] = []
     one, two = (
-        drive_in_parallel(
-            "dwa",
+        run_trials(
+            drive,
             course,
-            ROBOT,
-            "mujoco",
+            make_driver=partial(PLANNERS.load("dwa"), ROBOT),
+            robot=ROBOT,
+            simulator="mujoco",
             name="dwa",
             rate_hz=10.0,
             arrival_m=0.2,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rlstack.bringup.process import Process, System
+from rlstack.bringup.node_process import Process, System
 from rlstack.bringup.supervisor import Supervisor, child_environment
 
 pytest.importorskip("launch", reason="ROS 2's launch is not installed (it is not on PyPI)")
@@ -44,7 +44,7 @@ LAUNCH = """
 import json, sys
 from launch import LaunchDescription, LaunchService
 from rlstack.bringup.launch_file import launch_actions
-from rlstack.bringup.process import Process, System
+from rlstack.bringup.node_process import Process, System
 
 def read(data):
     if data is None:

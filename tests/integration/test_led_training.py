@@ -14,7 +14,7 @@ import pytest
 from rlstack.bringup.teleop import teleop_device
 from rlstack.data.replay import ReplayReader
 from rlstack.interfaces import topics
-from rlstack.interfaces.teleop_data import INTERVENE, TWIST, TYPES
+from rlstack.interfaces.topics import INTERVENE, TELEOP_TWIST, TELEOP_TYPES
 from rlstack.training import run
 from rlstack.training.hindsight_replay import INTERVENTIONS
 from rlstack.training.recipe import recipe_from_data
@@ -54,8 +54,8 @@ def test_a_hand_on_topics_corrects_a_policy_that_learns(
 ) -> None:
     monkeypatch.setattr(run._Run, "_evaluate", lambda self: self.best.update(actor={}, rank=[], step=0, figures={}))
     monkeypatch.setattr(run._Run, "export", lambda self, path: path)
-    twist_type, flag_type = (topics.message_type(TYPES[topic]) for topic in (TWIST, INTERVENE))
-    twist = listener.node.create_publisher(twist_type, f"/arm/{TWIST}", topics.quality("command"))
+    twist_type, flag_type = (topics.message_type(TELEOP_TYPES[topic]) for topic in (TELEOP_TWIST, INTERVENE))
+    twist = listener.node.create_publisher(twist_type, f"/arm/{TELEOP_TWIST}", topics.quality("command"))
     flag = listener.node.create_publisher(flag_type, f"/arm/{INTERVENE}", topics.quality("latched"))
     to_the_left = twist_type()
     to_the_left.twist.linear.y = 0.1  # of 0.4 m/s

@@ -16,7 +16,7 @@ import pytest
 
 from rlstack.errors import UserError
 from rlstack.interfaces import nav2_messages
-from rlstack.interfaces.interface_packages import site_packages
+from rlstack.interfaces.interface_packages import generate, site_packages
 from rlstack.nodes.nav2 import navigate_to_pose
 from tests.support.checkout import ROOT
 
@@ -132,7 +132,7 @@ def test_goals_go_through_the_action_and_what_becomes_of_them_is_said(tmp_path: 
     places = [str(ROOT)]
     if not HERE:
         prefix = tmp_path / "environment"
-        nav2_messages.generate(prefix)
+        generate(nav2_messages.PACKAGE, prefix)
         places.append(str(site_packages(prefix)))
     variables["PYTHONPATH"] = os.pathsep.join([*places, variables.get("PYTHONPATH", "")]).rstrip(os.pathsep)
     done = subprocess.run(

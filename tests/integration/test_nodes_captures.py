@@ -12,9 +12,9 @@ import yaml
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import BACKENDS, Capture
-from rlstack.interfaces.images import depth_array, rgb_array
-from rlstack.interfaces.laser_scans import scan_ranges
+from rlstack.interfaces.image_messages import depth_array, rgb_array
 from rlstack.interfaces.messages import stamp_to_ns
+from rlstack.interfaces.scan_messages import scan_ranges
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.nodes.robot import RobotNode
 from rlstack.robots.spec import robot_files

@@ -7,9 +7,9 @@ import pytest
 
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
-from rlstack.interfaces.laser_scans import ScanMessage
 from rlstack.interfaces.messages import OdometryMessage, stamp_to_ns
-from rlstack.interfaces.people_data import read_people
+from rlstack.interfaces.people_messages import read_people
+from rlstack.interfaces.scan_messages import ScanMessage
 from rlstack.nodes.people import MARKERS, PeopleNode
 from tests.support.bases import turtlebot
 from tests.support.ros import Listener

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rlstack.interfaces import topics
-from rlstack.interfaces.images import ImageMessage
+from rlstack.interfaces.image_messages import ImageMessage
 from rlstack.interfaces.messages import JointMessage, stamp_to_ns
 from rlstack.nodes.policy import PolicyNode
 from rlstack.policies import load_policy
@@ -59,7 +59,7 @@ def test_a_policy_acts_on_its_cameras_pictures_while_they_are_new(listener: List
         listener.until(lambda: node.status()[1]["refused"] > 2, "refusals")
         said, figures = node.status()
         assert said == "waiting for wrist/image_raw" and not commands
-        assert figures["last refusal"] == "wrist/image_raw: a picture of 96 x 96 pixels is not 84 x 84"
+        assert figures["last refusal"] == "wrist/image_raw: an image of 96 x 96 pixels is not 84 x 84"
 
         camera.pixels = 84
         listener.until(lambda: len(commands) > 5, "commands")

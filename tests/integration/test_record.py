@@ -11,7 +11,7 @@ from rlstack.data.lerobot import Dataset, DatasetWriter
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import JointMessage
-from rlstack.interfaces.trajectory_data import TrajectoryMessage
+from rlstack.interfaces.trajectory_messages import TrajectoryMessage
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
 from tests.support.ros import Listener

@@ -14,10 +14,10 @@ import yaml
 from rlstack import schema
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Capture
-from rlstack.interfaces.clouds import cloud_colours, cloud_points
-from rlstack.interfaces.images import calibration, depth_array, image_array, read_camera_info
-from rlstack.interfaces.laser_scans import scan_ranges
+from rlstack.interfaces.cloud_messages import cloud_colours, cloud_points
+from rlstack.interfaces.image_messages import calibration, depth_array, image_array, read_camera_info
 from rlstack.interfaces.messages import stamp_to_ns
+from rlstack.interfaces.scan_messages import scan_ranges
 from rlstack.nodes.runtime import ManagedNode
 from rlstack.nodes.sensor_topics import SensorTopics
 from rlstack.perception.clouds import DepthToCloud, voxels
@@ -45,9 +45,13 @@ def hear(listener: Listener, name: str, kind: str) -> list[Any]:
     return kept
 
 
+class Publishing(ManagedNode):
+    NAME = "robot"
+
+
 @pytest.fixture
 def node(listener: Listener) -> Any:
-    made = ManagedNode("robot", (), context=listener.context)
+    made = Publishing(context=listener.context)
     made.start()
     yield made
     made.stop()
@@ -123,7 +127,7 @@ def test_from_the_renderer_to_points(listener: Listener, tmp_path: Path) -> None
     assert scan.header.frame_id == "base_link" and len(scan.ranges) == lidar.rays
     assert scan.angle_min == pytest.approx(lidar.angle_min_rad) and scan.range_max == 5.0
     converter = DepthToCloud(calibration(camera), near_m=0.1, far_m=5.0)
-    ends, near = converter.sights(depth, 5.0)
+    ends, near = converter.lines_of_sight(depth, 5.0)
     made = VirtualScan(lidar, camera, -1.0, 1.0, voxel_m)
     kept = voxels(converter.cloud(depth), voxel_m).points if voxel_m else whole
     np.testing.assert_array_equal(scan.ranges, made.ranges(np.concatenate((kept, near)), ends))

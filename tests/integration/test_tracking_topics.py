@@ -8,16 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rlstack.bringup.parallel import run_trials
+from rlstack.bringup.episode_runner import run_episodes
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import set_stamp, stamp_to_ns
 from rlstack.kinds.quadrotor.spec import load_quadrotor
-from rlstack.kinds.quadrotor.verification_run import fly_over_topics
+from rlstack.kinds.quadrotor.verification_topics import FlightRecorder
 from rlstack.policies import load_policy
 from rlstack.robots import frames
-from rlstack.tasks.criteria import Criteria
+from rlstack.tasks.quadrotor.success_criteria import SuccessCriteria
 from rlstack.verification.flight_score import score_flights
-from rlstack.verification.rollout import rollout
+from rlstack.verification.flight_trials import rollout
+from rlstack.verification.parallel import run_trials
 from tests.support.paths import circles
 from tests.support.policies import write_tracking_policy
 from tests.support.ros import Listener, NodeProcess, nodes
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.integration
 
 ROBOT = load_quadrotor("crazyflie")
 QUIET = replace(ROBOT, sensors={})
-CRITERIA = Criteria(radius_m=0.3, from_s=1.0, to_s=4.0, duration_s=4.0)
+CRITERIA = SuccessCriteria(radius_m=0.3, from_s=1.0, to_s=4.0, duration_s=4.0)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +37,7 @@ def policy(tmp_path_factory) -> Path:
 
 def test_a_path_is_followed_over_topics_as_in_the_batch_simulator(policy):
     flights = circles(ROBOT, 3).shifted(np.array([0.0, 0.0, 2.5])).take(np.array([0, 1, 2, 0]))
-    flown = fly_over_topics(policy, flights, ROBOT, duration_s=4.0, seed=None)
+    flown = run_episodes(FlightRecorder, policy, flights, ROBOT, duration_s=4.0, seed=None)
     np.testing.assert_array_equal(flown.position[:, 0], flown.position[:, 3])  # whatever was flown before
     batch = rollout(load_policy(policy), flights, QUIET, 4.0)
     np.testing.assert_array_equal(flown.goal_position, batch.goal_position)
@@ -52,11 +53,12 @@ def test_a_path_is_followed_over_topics_as_in_the_batch_simulator(policy):
 
 def test_neither_paths_nor_noise_depend_on_the_workers(policy):
     flights = circles(ROBOT, 3).shifted(np.array([0.0, 0.0, 2.5]))
-    one = fly_over_topics(policy, flights, ROBOT, duration_s=1.0, seed=3)
+    one = run_episodes(FlightRecorder, policy, flights, ROBOT, duration_s=1.0, seed=3)
     told: list[tuple[int, int]] = []
     two = run_trials(
-        fly_over_topics,
+        run_episodes,
         flights,
+        make_recorder=FlightRecorder,
         workers=2,
         on_progress=lambda *done: told.append(done),
         policy=policy,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rlstack.bringup.process import Process
+from rlstack.bringup.node_process import Process
 from rlstack.bringup.system import train_system
 from rlstack.errors import UserError
 from rlstack.nodes import train
@@ -154,11 +154,11 @@ def test_a_bad_order_is_refused_in_one_sentence(tmp_path):
 )
 def test_what_the_recipe_does_not_allow_is_refused(tmp_path, recipe, overrides, said):
     with pytest.raises(UserError, match=re.escape(said)):
-        train.recipe_for(train.Order(recipe, tmp_path, -1, overrides))
+        train.recipe_for(train.TrainingRequest(recipe, tmp_path, -1, overrides))
 
 
 def test_overrides_reach_the_recipe(tmp_path):
-    order = train.Order("quadrotor_hover", tmp_path, 7, ("envs=16", "task_settings.starts.tilt_rad=0.5"))
+    order = train.TrainingRequest("quadrotor_hover", tmp_path, 7, ("envs=16", "task_settings.starts.tilt_rad=0.5"))
     recipe = train.recipe_for(order)
     assert (recipe.seed, recipe.envs, recipe.task_settings.starts.tilt_rad) == (7, 16, 0.5)
 

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from rlstack import cli
-from rlstack.bringup.proof import file_sha256, record_path
+from rlstack.bringup.verification_check import file_sha256, record_path
 from rlstack.files import write_json
 from rlstack.interfaces import topics
-from rlstack.interfaces.map_data import UNKNOWN, read_map
+from rlstack.interfaces.map_messages import UNKNOWN, read_map
 from rlstack.interfaces.messages import stamp_to_ns
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.sim.world import load_world

@@ -16,16 +16,17 @@ import onnx
 import pytest
 
 from rlstack import cli
-from rlstack.bringup.proof import file_sha256, require_proof
+from rlstack.bringup.episode_runner import run_episodes
+from rlstack.bringup.verification_check import file_sha256, require_verification
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import load_quadrotor
-from rlstack.kinds.quadrotor.verification_run import fly_over_topics
+from rlstack.kinds.quadrotor.verification_topics import FlightRecorder
 from rlstack.policies import load_policy, write_policy
 from rlstack.robots import load_robot
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks import TASKS
 from rlstack.tasks.quadrotor.scenario import Scenario
-from rlstack.verification.rollout import rollout
+from rlstack.verification.flight_trials import rollout
 from tests.support.policies import write_constant_policy, write_hover_policy
 
 pytestmark = pytest.mark.integration
@@ -79,7 +80,7 @@ def node_processes() -> list[int]:
 def test_every_episode_starts_afresh_and_time_does_not_matter(policy):
     # The hover policy's state is the rotors' speed: left over from another flight it would show in the commands.
     same = scenario([[0.2, 0.0, 0.0], [-0.3, 0.2, 0.1], [0.2, 0.0, 0.0]])
-    flown = fly_over_topics(policy, same, ROBOT, duration_s=1.0, seed=None)
+    flown = run_episodes(FlightRecorder, policy, same, ROBOT, duration_s=1.0, seed=None)
     assert flown.position.shape == (101, 3, 3)
     np.testing.assert_array_equal(flown.position[0], same.state["position"])
     np.testing.assert_array_equal(flown.command[:-1, 0], flown.command[:-1, 2])
@@ -93,7 +94,7 @@ def test_every_episode_starts_afresh_and_time_does_not_matter(policy):
 def test_it_flies_what_the_batch_simulator_flies(policy):
     task = TASKS.load("quadrotor_hover")()
     flights = task.held_out(np.random.default_rng(5), 4, ROBOT).shifted(np.array([0.0, 0.0, 2.5]))
-    over_topics = fly_over_topics(policy, flights, ROBOT, duration_s=1.0, seed=None)
+    over_topics = run_episodes(FlightRecorder, policy, flights, ROBOT, duration_s=1.0, seed=None)
     quiet = replace(ROBOT, sensors={})  # no noise
     batch = rollout(load_policy(policy), flights, quiet, 1.0)
     apart = np.linalg.norm(over_topics.position - batch.position, axis=-1)
@@ -107,20 +108,20 @@ def test_it_flies_what_the_batch_simulator_flies(policy):
 
 def test_goals_may_differ(policy):
     goals = [[0.0, 0.0, 2.5], [0.5, 0.0, 2.5], [0.0, 0.5, 3.0]]
-    flown = fly_over_topics(policy, scenario(np.zeros((3, 3)), goals), ROBOT, duration_s=1.0, seed=3)
+    flown = run_episodes(FlightRecorder, policy, scenario(np.zeros((3, 3)), goals), ROBOT, duration_s=1.0, seed=3)
     assert flown.error_m[-1].max() < 0.05
 
 
 def test_the_guard_watches_and_its_takeovers_are_counted(tmp_path):
     full = write_constant_policy(tmp_path / "full.onnx", ROBOT, np.full(4, ROBOT.rotor_model.speed_max_rad_s))
-    flown = fly_over_topics(full, scenario(np.zeros((1, 3))), ROBOT, duration_s=1.0, seed=None)
+    flown = run_episodes(FlightRecorder, full, scenario(np.zeros((1, 3))), ROBOT, duration_s=1.0, seed=None)
     assert flown.position[-1, 0, 2] > 3.0  # limits are open: climbing is the policy's own affair
     assert flown.interventions is not None and flown.interventions.tolist() == [0]
 
 
 def test_a_node_that_ends_is_said_with_its_words(tmp_path):
-    with pytest.raises(UserError, match=r"The policy node ended during the trials; it last said: .*does not exist"):
-        fly_over_topics(tmp_path / "none.onnx", scenario(np.zeros((1, 3))), ROBOT)
+    with pytest.raises(UserError, match=r"policy node ended during the trials; its last log lines: .*does not exist"):
+        run_episodes(FlightRecorder, tmp_path / "none.onnx", scenario(np.zeros((1, 3))), ROBOT)
     assert node_processes() == []
 
 
@@ -143,7 +144,7 @@ def test_verify_writes_the_proof_that_deployment_asks_for(policy, tmp_path, caps
     # Whatever it is worth, this hover controller is not good enough for the task's worst starts.
     assert not data["passed"] and "Not passed: batch: Success" in shown
     with pytest.raises(UserError, match="did not pass its verification"):
-        require_proof(policy, load_robot(data["robot"]))
+        require_verification(policy, load_robot(data["robot"]))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from tests.support.ros import Listener, NodeProcess, nodes
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(not tf2_messages.is_installed(), reason="this environment has no tf2_msgs"),
+    pytest.mark.skipif(not tf2_messages.PACKAGE.is_installed(), reason="this environment has no tf2_msgs"),
 ]
 
 

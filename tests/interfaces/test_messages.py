@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from rlstack.errors import UserError
 from rlstack.interfaces import messages, topics
-from rlstack.interfaces.signals import COMMANDED, PICTURED, SENSED, Signal
+from rlstack.interfaces.signals import COMMANDED, IMAGE_CAMERAS, SENSED, Signal
 
 IMAGE_TYPE = "sensor_msgs/msg/Image"
 
@@ -54,24 +54,6 @@ def test_quaternions_are_read_as_xyzw() -> None:
     assert messages.field_reader(type(message), "pose.orientation")(message).tolist() == [0.1, 0.2, 0.3, 0.4]
 
 
-def test_a_path_is_stamped_pose_by_pose() -> None:
-    turn = np.array([[0.0, 0.0, 0.6, 0.8], [0.0, 0.0, 0.0, 1.0]])
-    path = messages.path_message(
-        np.array([-0.25, 1.5]), np.array([[1, 2, 3], [4, 5, 6]]), turn, start_ns=3 * 10**18 + 1, frame="map"
-    )
-    assert [messages.stamp_to_ns(p.header.stamp) - 3 * 10**18 for p in path.poses] == [-249_999_999, 1_500_000_001]
-    assert {path.header.frame_id, *(p.header.frame_id for p in path.poses)} == {"map"}
-    last = path.poses[1].pose
-    assert (last.position.x, last.position.y, last.position.z) == (4.0, 5.0, 6.0)
-    assert (path.poses[0].pose.orientation.z, path.poses[0].pose.orientation.w) == (0.6, 0.8)
-
-
-@pytest.mark.parametrize("shapes", [((3,), (2, 3), (3, 4)), ((3,), (3, 3), (3, 3)), ((1, 3), (1, 3, 3), (1, 3, 4))])
-def test_a_path_of_shapes_that_do_not_go_together_is_refused(shapes: list[tuple[int, ...]]) -> None:
-    with pytest.raises(ValueError, match=r"must be \(points,\), \(points, 3\) and \(points, 4\)"):
-        messages.path_message(*(np.zeros(shape) for shape in shapes))
-
-
 def test_imu_says_that_it_gives_no_orientation() -> None:
     imu = messages.ImuMessage(topics.type_of(topics.IMU)(), "base_link", linear_acceleration_noise_m_s2=2.0)
     assert imu.message.orientation_covariance[0] == -1.0
@@ -86,7 +68,7 @@ def test_unknown_message_types_are_refused() -> None:
 
 
 def test_the_types_of_topics_are_those_of_the_catalogue() -> None:
-    pictures = {f"{camera}/image_raw": IMAGE_TYPE for camera in PICTURED}
+    pictures = {f"{camera}/image_raw": IMAGE_TYPE for camera in IMAGE_CAMERAS}
     for signal in SENSED.values():  # a scan's topic is a lidar's name
         assert {**topics.TYPES, **pictures, topics.SCAN: topics.SCAN_TYPE}[signal.topic] == signal.type
     for signal in COMMANDED.values():

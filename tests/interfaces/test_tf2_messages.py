@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.interfaces import tf2_messages
+from rlstack.interfaces import interface_packages, tf2_messages
 from tests.support.checkout import ROOT
 
 HEAR = """
@@ -88,7 +88,7 @@ def test_what_is_made_carries_messages_between_processes_and_goes_without_a_trac
     for _ in range(2):  # the second replaces the first
         done = make(prefix)
         assert done.returncode == 0, done.stderr
-    site = tf2_messages.site_packages(prefix)
+    site = interface_packages.site_packages(prefix)
     assert (prefix / "share" / "tf2_msgs" / "msg" / "TFMessage.msg").is_file()
     assert not [path for path in prefix.iterdir() if path.name.startswith(".")]
 
@@ -102,16 +102,16 @@ def test_what_is_made_carries_messages_between_processes_and_goes_without_a_trac
     assert heard.stdout.splitlines() == ["odom base_link 1.5", tf2_messages.TYPE_HASH]
     assert saying.returncode == 0
 
-    assert tf2_messages.remove(prefix)
+    assert interface_packages.remove(tf2_messages.PACKAGE, prefix)
     assert not [path for path in prefix.rglob("*") if path.is_file()]
-    assert not tf2_messages.remove(prefix)
+    assert not interface_packages.remove(tf2_messages.PACKAGE, prefix)
 
 
 def test_without_a_compiler_it_says_what_to_install(tmp_path: Path) -> None:
     done = make(tmp_path / "environment", PATH=str(tmp_path), CC="", CXX="")
     assert done.returncode == 2
     (sentence,) = done.stderr.splitlines()
-    assert "no compiler" in sentence and "apt install g++" in sentence and tf2_messages.COMMAND in sentence
+    assert "no compiler" in sentence and "apt install g++" in sentence and tf2_messages.PACKAGE.command in sentence
     assert not (tmp_path / "environment").exists()
 
 
@@ -126,23 +126,23 @@ def test_a_failed_compilation_leaves_nothing(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match=r"Cannot install tf2_msgs in .*file"):
-        tf2_messages.generate(tmp_path / "file")
+        interface_packages.generate(tf2_messages.PACKAGE, tmp_path / "file")
 
 
 def test_where_it_is_already_nothing_is_made() -> None:
-    if not tf2_messages.is_installed():
+    if not tf2_messages.PACKAGE.is_installed():
         pytest.skip("this environment has no tf2_msgs")
     done = subprocess.run(
         [sys.executable, "-m", "rlstack.interfaces.tf2_messages"], capture_output=True, text=True, timeout=60
     )
-    assert (done.returncode, done.stdout) == (0, "tf2_msgs is there.\n")
+    assert (done.returncode, done.stdout) == (0, "tf2_msgs is installed.\n")
 
 
 @CAN_COMPILE
 @pytest.mark.integration
 def test_set_up_says_once_why_it_leaves_tf_out(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     venv.create(tmp_path / "venv", with_pip=False)
-    (tf2_messages.site_packages(tmp_path / "venv") / "here.pth").write_text(str(ROOT / "src"))
+    (interface_packages.site_packages(tmp_path / "venv") / "here.pth").write_text(str(ROOT / "src"))
     spec = importlib.util.spec_from_file_location("environment", ROOT / "tools" / "environment.py")
     assert spec is not None and spec.loader is not None
     tool = importlib.util.module_from_spec(spec)

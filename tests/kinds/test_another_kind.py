@@ -11,18 +11,18 @@ import pytest
 
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import BACKENDS
-from rlstack.interfaces.robot_signals import command_range, element_names, shape_of
+from rlstack.interfaces.kind_signals import command_range, element_names, shape_of
 from rlstack.interfaces.signals import COMMANDED, SENSED
 from rlstack.kinds import GROUP, find_kind, kind_names
 from rlstack.robots import RobotSpec, load_robot
 from rlstack.robots.frame_tree import read_frames
+from rlstack.robots.kind_models import check_file, mass_properties, rest_height
 from rlstack.robots.kinematics import chain_of
 from rlstack.robots.mjcf import to_mjcf
 from rlstack.robots.model_table import describe_model
-from rlstack.robots.robot_models import check_file, mass_properties, rest_height
 from rlstack.robots.urdf import to_urdf
 from rlstack.robots.visuals import Appearance
-from rlstack.sim.robot import SimulatedRobot
+from rlstack.sim.simulated_robot import SimulatedRobot
 from rlstack.sim.simulation import Simulation
 
 FILE = Path(__file__).resolve().parents[1] / "support" / "walker" / "walker.yaml"
@@ -62,7 +62,7 @@ def test_its_models_are_those_of_its_file(walker: RobotSpec, tmp_path: Path) -> 
 def test_viewers_see_it_move(walker: RobotSpec) -> None:
     text = to_urdf(walker, prefix="w1/", meshes="uri")
     assert set(read_frames(text).frames) >= {"w1/base_link", *(f"w1/{leg}_leg" for leg in LEGS), "w1/eye_optical_frame"}
-    still, moved = (Appearance(text).places({"w1/front_left_hip": angle})[0] for angle in (0.0, 0.5))
+    still, moved = (Appearance(text).poses({"w1/front_left_hip": angle})[0] for angle in (0.0, 0.5))
     assert (np.abs(moved - still).max(axis=1) > 0.01).sum() == 1
 
 

@@ -9,8 +9,8 @@ from rclpy.serialization import serialize_message
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import RotorMessage
-from rlstack.interfaces.trajectory_data import TrajectoryMessage
-from rlstack.interfaces.twist_data import TwistMessage
+from rlstack.interfaces.trajectory_messages import TrajectoryMessage
+from rlstack.interfaces.twist_messages import TwistMessage
 from rlstack.nodes.kind_topics import kind_topics
 from rlstack.robots import load_robot
 from rlstack.sim.backends.mujoco import MujocoBackend
@@ -73,7 +73,7 @@ def test_an_arm_takes_targets_by_name_and_shows_its_joints() -> None:
     assert kind.joints({"joint_position": target}) == dict(zip(names, target)) and not kind.speeds({})
     backend = MujocoBackend(robot)
     assert kind.start_state(backend, 0.0) is None
-    with pytest.raises(UserError, match=r"start_height_m: 1\.0 is not allowed for panda, which stands fixed"):
+    with pytest.raises(UserError, match=r"start_height_m: 1\.0 is not allowed for panda, which does not fly"):
         kind.start_state(backend, 1.0)
     plain = kind_topics(robot)(robot, {**given, "cmd_joints_type": "Float64MultiArray"})  # type: ignore[arg-type]
     stamp, command = plain.read(serialize_message(TrajectoryMessage(names, plain=True).fill(7, target)))

@@ -7,7 +7,7 @@ import pytest
 from rclpy.serialization import serialize_message
 from visualization_msgs.msg import Marker
 
-from rlstack.interfaces.messages import path_message
+from rlstack.interfaces.path_messages import path_message
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.nodes.markers import Markers, world_markers
 from rlstack.robots import RobotSpec, frames, load_robot

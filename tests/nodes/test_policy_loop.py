@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstack.errors import UserError
-from rlstack.interfaces.signal_reader import GoalPath
+from rlstack.interfaces.path_messages import GoalPath
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.nodes.policy_loop import PolicyLoop
 from rlstack.policies import contract_for, load_policy, write_policy

@@ -113,5 +113,5 @@ def test_a_twist_is_of_the_arms_base_by_whichever_prefix(device: TopicDevice) ->
     device.hear_twist(twist(0.2, "panda/base_link"))
     assert device.hand().linear.tolist() == [0.5, 0.0, 0.0]
     device.hear_twist(twist(0.2, "panda/panda_hand"))
-    with pytest.raises(UserError, match="in the frame 'panda/panda_hand': who leads here does so in base_link"):
+    with pytest.raises(UserError, match="in the frame 'panda/panda_hand': give it in base_link"):
         device.hand()

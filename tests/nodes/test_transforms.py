@@ -18,7 +18,7 @@ from rlstack.robots.urdf import to_urdf
 from tests.support.ros import Listener
 
 pytestmark = pytest.mark.integration
-needs_tf2 = pytest.mark.skipif(not tf2_messages.is_installed(), reason="this environment has no tf2_msgs")
+needs_tf2 = pytest.mark.skipif(not tf2_messages.PACKAGE.is_installed(), reason="this environment has no tf2_msgs")
 
 STEP_NS = 20_000_000
 LEVEL = np.array([0.0, 0.0, 0.0, 1.0])
@@ -28,13 +28,17 @@ CAMERA = Camera(width=64, height=48, rate_hz=10.0, horizontal_fov_rad=1.0, posit
 ROBOT = replace(load_robot("crazyflie"), cameras={"front": CAMERA})
 
 
+class Publishing(ManagedNode):
+    NAME = "robot"
+
+
 @pytest.fixture
 def node(_ros_environment: None) -> Iterator[ManagedNode]:
     import rclpy
 
     context = rclpy.Context()
     rclpy.init(context=context)
-    made = ManagedNode("robot", (), namespace="cf1", context=context)
+    made = Publishing(namespace="cf1", context=context)
     yield made
     made.stop()
     made.destroy_node()

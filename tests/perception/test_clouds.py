@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlstack.interfaces.images import Calibration, calibration
+from rlstack.interfaces.image_messages import Calibration, calibration
 from rlstack.perception import clouds
 from rlstack.perception.clouds import Cloud, DepthToCloud
 from rlstack.robots import Camera, frames
-from rlstack.sim.sensing import camera_view
-from rlstack.sim.sensing.cameras import camera_pose
+from rlstack.sim.sensing.captures import camera_pose, camera_view
 from tests.support.seeing import WALL_M, FloorAndWall
 
 needs_open3d = pytest.mark.skipif(

@@ -7,9 +7,9 @@ import pytest
 from rclpy.serialization import deserialize_message, serialize_message
 
 from rlstack.interfaces import topics
-from rlstack.interfaces.images import calibration
+from rlstack.interfaces.image_messages import calibration
 from rlstack.perception import images
-from rlstack.perception.images import Straightener, decoded, straight_points
+from rlstack.perception.images import Undistorter, decoded, undistort_points
 from rlstack.robots import Camera
 
 CAMERA = Camera(width=160, height=120, rate_hz=5.0, horizontal_fov_rad=1.2)
@@ -23,12 +23,12 @@ def message(encoding: str, height: int, width: int, step: int, data: bytes) -> o
 
 
 def test_opencv_shows_straightened_points_where_they_were() -> None:
-    """projectPoints, OpenCV's distortion, undoes straight_points."""
+    """projectPoints, OpenCV's distortion, undoes undistort_points."""
     import cv2
 
     known = calibration(BENT)
     pixels = np.random.default_rng(0).uniform((0, 0), (159, 119), (300, 2))
-    straight = straight_points(pixels, known)
+    straight = undistort_points(pixels, known)
     assert np.abs(straight - pixels).max() > 3.0
     rays = np.concatenate((straight, np.ones((300, 1))), axis=1) @ np.linalg.inv(known.matrix).T
     shown, _ = cv2.projectPoints(rays, np.zeros(3), np.zeros(3), known.matrix, known.distortion)
@@ -39,10 +39,10 @@ def test_a_dot_is_moved_to_where_its_point_is() -> None:
     known = calibration(BENT)
     image = np.zeros((120, 160, 3), dtype=np.uint8)
     image[19:22, 29:32] = 255
-    straight = Straightener(known).straight(image)[..., 0].astype(float)
+    straight = Undistorter(known).undistort(image)[..., 0].astype(float)
     v, u = np.mgrid[:120, :160]
     middle = np.array([(straight * u).sum(), (straight * v).sum()]) / straight.sum()
-    assert np.allclose(middle, straight_points(np.array([[30.0, 20.0]]), known)[0], atol=0.1)
+    assert np.allclose(middle, undistort_points(np.array([[30.0, 20.0]]), known)[0], atol=0.1)
 
 
 def test_depth_is_not_blended_and_nothing_is_made_up() -> None:
@@ -50,7 +50,7 @@ def test_depth_is_not_blended_and_nothing_is_made_up() -> None:
         replace(CAMERA, distortion=(0.2, 0.0, 0.0, 0.0, 0.0))
     )  # the straight image's corners were not seen
     depth = np.where(np.arange(160) < 80, 1.0, 5.0).astype(np.float32) * np.ones((120, 1), dtype=np.float32)
-    straight = Straightener(known).straight(depth)
+    straight = Undistorter(known).undistort(depth)
     assert set(np.unique(straight[np.isfinite(straight)])) == {1.0, 5.0}
     assert np.isnan(straight[0, 0]) and not np.isnan(straight[60, 80])
 
@@ -63,8 +63,8 @@ def test_rectifying_turns_as_the_calibration_says() -> None:
     ahead = known.matrix @ turn.T @ [0.0, 0.0, 1.0]
     u, v = np.rint(ahead[:2] / ahead[2]).astype(int)
     image[v - 1 : v + 2, u - 1 : u + 2] = 255
-    straightener = Straightener(known, rectified=True)
-    rows, columns = np.nonzero(straightener.straight(image) > 100)
+    straightener = Undistorter(known, rectified=True)
+    rows, columns = np.nonzero(straightener.undistort(image) > 100)
     assert columns.mean() == pytest.approx(known.matrix[0, 2], abs=1.0)
     assert rows.mean() == pytest.approx(known.matrix[1, 2], abs=1.0)
     assert not straightener.known.distorted
@@ -100,7 +100,7 @@ def test_other_images_are_decoded_without_opencv(monkeypatch: pytest.MonkeyPatch
     assert decoded(message("mono16", 1, 1, 2, deep)).tolist() == [[[0x12] * 3]]
 
 
-@pytest.mark.parametrize(("encoding", "said"), [("jpeg", "'jpeg' is not one of rgb8"), ("bayer_rggb8", "too small")])
+@pytest.mark.parametrize(("encoding", "said"), [("jpeg", "'jpeg' is not one of rgb8"), ("bayer_rggb8", "too few")])
 def test_images_that_cannot_be_decoded_are_refused(encoding: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         decoded(message(encoding, 4, 4, 4, bytes(3)))

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from rlstack.perception.people import FAR_M, PeopleTracker
-from rlstack.sim.bases.layout import STATE_WIDTH
-from rlstack.sim.bases.lidar import BaseLidar
+from rlstack.robots import Lidar
+from rlstack.sim.batch_wheeled_base.layout import STATE_WIDTH
+from rlstack.sim.batch_wheeled_base.obstacle_lidar import ObstacleLidar
 
 RAYS = 360
 ANGLES = np.linspace(-np.pi, np.pi, RAYS, endpoint=False)
@@ -31,7 +32,8 @@ def scans(people, boxes=(), pose=(0.0, 0.0, 0.0), noise=0.01, seed=0):
 
 @lru_cache
 def _lidar(boxes, circles, noise):
-    return BaseLidar(ANGLES, range_min_m=0.1, range_max_m=8.0, boxes=boxes, circles=circles, noise_m=noise)
+    lidar = Lidar(rays=RAYS, rate_hz=10.0, range_min_m=0.1, range_max_m=8.0, noise_m=noise)
+    return ObstacleLidar(lidar, boxes, circles)
 
 
 def test_a_person_who_walks_is_found_with_place_velocity_and_radius():

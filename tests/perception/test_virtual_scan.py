@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlstack.interfaces.images import calibration
+from rlstack.interfaces.image_messages import calibration
 from rlstack.perception.clouds import DepthToCloud, voxels
 from rlstack.perception.virtual_scan import VirtualScan, camera_lidar
 from rlstack.robots import Camera, Lidar, frames
-from rlstack.sim.sensing import camera_view
+from rlstack.sim.sensing.captures import camera_view
 from tests.support.seeing import WALL_M, FloorAndWall
 
 CAMERA = Camera(
@@ -32,7 +32,7 @@ def seen(camera: Camera, heading: float = 0.0) -> tuple[Any, Any, Any]:
     """Return points, ends and what is too near of a robot at the origin, on the floor, the wall ahead."""
     depth = camera_view(FloorAndWall(), np.zeros(3), frames.from_yaw(heading), camera)["depth"]
     converter = DepthToCloud(calibration(camera), far_m=FAR_M)
-    return converter.cloud(depth), *converter.sights(depth, FAR_M)
+    return converter.cloud(depth), *converter.lines_of_sight(depth, FAR_M)
 
 
 def cast(lidar: Lidar, heading: float) -> Any:
@@ -116,7 +116,7 @@ def test_too_near_to_measure_is_in_the_way() -> None:
     camera = replace(CAMERA, near_m=0.3)
     depth = np.full((120, 160), -np.inf, dtype=np.float32)
     converter = DepthToCloud(calibration(camera), near_m=0.3, far_m=FAR_M)
-    ends, near = converter.sights(depth, FAR_M)
+    ends, near = converter.lines_of_sight(depth, FAR_M)
     assert len(converter.cloud(depth)) == 0 and len(near) == len(ends) == depth.size
     found = VirtualScan(LIDAR, camera, *HEIGHTS).ranges(near, ends)
     assert abs(found[LIDAR.rays // 2] - 0.45) < 0.01
@@ -125,11 +125,11 @@ def test_too_near_to_measure_is_in_the_way() -> None:
 def test_sights_end_where_depth_says() -> None:
     depth = np.full((120, 160), np.nan, dtype=np.float32)
     depth[0, :6] = [2.0, np.inf, -np.inf, 0.0, 20.0, -1.0]
-    ends, near = DepthToCloud(calibration(CAMERA), near_m=0.1, far_m=5.0).sights(depth, 5.0)
+    ends, near = DepthToCloud(calibration(CAMERA), near_m=0.1, far_m=5.0).lines_of_sight(depth, 5.0)
     np.testing.assert_allclose(ends[:, 2], [2.0, 5.0, 0.1, 5.0])
     np.testing.assert_allclose(near[:, 2], [0.1])
     with pytest.raises(ValueError, match="not of the camera's size"):
-        DepthToCloud(calibration(CAMERA)).sights(depth[1:], 5.0)
+        DepthToCloud(calibration(CAMERA)).lines_of_sight(depth[1:], 5.0)
 
 
 @settings(deadline=None, max_examples=40)
@@ -168,9 +168,9 @@ def test_the_lidar_of_a_camera_looks_as_wide_as_it(yaw: float, pitch: float, fov
 
 
 def test_what_cannot_be_is_refused() -> None:
-    with pytest.raises(ValueError, match="one ring and sits level"):
+    with pytest.raises(ValueError, match="a level lidar with one ring"):
         VirtualScan(replace(LIDAR, rpy_rad=(0.0, 0.1, 0.0)), CAMERA, *HEIGHTS)
-    with pytest.raises(ValueError, match="one ring and sits level"):
+    with pytest.raises(ValueError, match="a level lidar with one ring"):
         VirtualScan(replace(LIDAR, elevations_rad=(0.0, 0.1)), CAMERA, *HEIGHTS)
-    with pytest.raises(ValueError, match="the lower height comes first"):
+    with pytest.raises(ValueError, match="the lower comes first"):
         VirtualScan(LIDAR, CAMERA, 0.5, 0.5)

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from rlstack.errors import UserError
-from rlstack.interfaces.people_data import NOBODY
+from rlstack.interfaces.people_messages import NOBODY
 from rlstack.policies import contract_for, load_policy, write_policy
 from rlstack.robots import load_robot
 

@@ -188,7 +188,7 @@ def changed(tmp_path: Path, name: str, change: Callable[[dict[str, Any]], Any]) 
         (
             "panda_pair",
             lambda d: d["arms"][1].update(robot="so100"),
-            "gravity_compensation is of all arms of a robot, and panda has true, so100 has false",
+            "gravity_compensation applies to all arms of a robot, and panda has true, so100 has false",
         ),
     ],
 )

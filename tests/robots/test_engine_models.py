@@ -15,8 +15,8 @@ from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots import RobotSpec, load_robot
 from rlstack.robots.inertia import Inertial, inertial, moved, together
+from rlstack.robots.kind_models import checked_model, mass_properties, rest_height
 from rlstack.robots.mjcf import BODY, add_robot, mujoco_spec, new_world
-from rlstack.robots.robot_models import checked_model, mass_properties, rest_height
 from rlstack.robots.urdf import to_urdf
 from tests.support.robots import car, large, modelled
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlstack.robots.footprint import Outline, cover, covering_discs, enclosing_disc, hull, rectangle
+from rlstack.robots.footprint import FootprintShape, cover, covering_discs, enclosing_disc, hull, rectangle
 
 POINTS = st.lists(st.tuples(st.floats(-2.0, 2.0), st.floats(-2.0, 2.0)), min_size=3, max_size=12)
 
@@ -60,4 +60,4 @@ def test_a_square_takes_one_disc_and_a_bar_takes_several() -> None:
 )
 def test_an_outline_is_a_disc_or_encloses_something(given_: dict) -> None:
     with pytest.raises(ValueError, match=r"give one of the two|enclose nothing"):
-        Outline(**given_)
+        FootprintShape(**given_)

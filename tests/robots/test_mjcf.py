@@ -14,8 +14,8 @@ import pytest
 
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.robots.kind_models import rest_height
 from rlstack.robots.mjcf import BODY, mujoco_spec, to_mjcf
-from rlstack.robots.robot_models import rest_height
 from tests.support.robots import crazyflie, large
 
 

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.kinds.manipulator.spec import ArmLimits, Manipulator
+from rlstack.kinds.manipulator.spec import Manipulator, ManipulatorLimits
 from rlstack.robots import RobotSpec, load_robot, robot_names
 from rlstack.robots.joints import PrismaticJoint, RevoluteJoint
+from rlstack.robots.kind_models import check_file, check_model, checked_model
 from rlstack.robots.mjcf import mujoco_spec, to_mjcf
 from rlstack.robots.model import read_urdf
 from rlstack.robots.model_check import Tolerance
-from rlstack.robots.robot_models import check_file, check_model, checked_model
 from rlstack.robots.urdf import to_urdf
 from tests.support.robots import car, crazyflie
 
@@ -77,7 +77,7 @@ def arm(path: Path, **changes: Any) -> Manipulator:
             ),
         ),
         tool_link="tool",
-        limits=ArmLimits(workspace_min_m=(-1, -1, 0), workspace_max_m=(1, 1, 1), tool_velocity_m_s=1.0),
+        limits=ManipulatorLimits(workspace_min_m=(-1, -1, 0), workspace_max_m=(1, 1, 1), tool_velocity_m_s=1.0),
     )
     return replace(robot, **changes)
 

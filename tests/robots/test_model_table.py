@@ -11,7 +11,7 @@ from rlstack import cli
 from rlstack.errors import UserError
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import load_robot, robot_names
-from rlstack.robots.robot_models import check_file, mass_properties
+from rlstack.robots.kind_models import check_file, mass_properties
 from rlstack.robots.urdf import to_urdf
 from tests.support import docs
 from tests.support.robots import modelled

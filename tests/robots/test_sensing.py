@@ -83,7 +83,7 @@ def test_a_plain_camera_is_rendered_as_it_is() -> None:
         ({"horizontal_fov_rad": None, "fx_px": 1.0, "fy_px": 1.0, "cx_px": 1.0}, "with fx_px, fy_px, cx_px is not"),
         ({"far_m": 0.05}, r"must be above near_m \(0.05\)"),
         ({"rgb": False}, "would see nothing"),
-        ({"distortion": (-0.9, 0.0, 0.0, 0.0, 0.0)}, "some pixels of the image see no one direction"),
+        ({"distortion": (-0.9, 0.0, 0.0, 0.0, 0.0)}, "some pixels have no unique direction"),
     ],
 )
 def test_a_camera_that_cannot_be_is_refused(change: dict, said: str) -> None:

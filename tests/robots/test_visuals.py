@@ -36,7 +36,7 @@ def test_shapes_sizes_and_colours_are_those_of_the_model() -> None:
 
 @pytest.mark.parametrize("angle", [0.0, 0.7])
 def test_shapes_go_with_their_links(angle: float) -> None:
-    at, turned = Appearance(URDF).places({"turn": angle})
+    at, turned = Appearance(URDF).poses({"turn": angle})
     np.testing.assert_allclose(at[0], (0.0, 0.0, 0.1))
     np.testing.assert_allclose(turned[0], frames.from_yaw(np.pi / 2), atol=1e-12)
     np.testing.assert_allclose(at[1], (np.cos(angle), np.sin(angle), 1.0), atol=1e-12)
@@ -44,5 +44,5 @@ def test_shapes_go_with_their_links(angle: float) -> None:
 
 
 def test_a_robot_that_shows_nothing_has_no_places() -> None:
-    at, turned = Appearance('<robot name="n"><link name="base_link"/></robot>').places()
+    at, turned = Appearance('<robot name="n"><link name="base_link"/></robot>').poses()
     assert at.shape == (0, 3) and turned.shape == (0, 4)

@@ -59,7 +59,7 @@ def test_who_is_moved_is_seen_where_they_are_and_stops_nobody(name: str) -> None
 def test_isaac_sim_refuses_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with standing_in(monkeypatch, tmp_path):
         backend = BACKENDS.load("isaac")(load_robot("turtlebot3_burger"), world=PEOPLED)
-        with pytest.raises(UserError, match="somebody is moved from outside, which is not built for Isaac Sim"):
+        with pytest.raises(UserError, match="somebody is kinematic, which is not supported in Isaac Sim"):
             backend.connect()
 
 

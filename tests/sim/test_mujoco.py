@@ -12,7 +12,7 @@ import pytest
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.robots import frames
-from rlstack.robots.robot_models import rest_height
+from rlstack.robots.kind_models import rest_height
 from rlstack.sim.backends.mujoco import BACKEND, MujocoBackend, MujocoEngine
 from rlstack.sim.simulation import Simulation
 from tests.support.reference import ReferenceQuadrotor

@@ -13,7 +13,7 @@ from rlstack.robots import load_robot
 from rlstack.sim.backends.mujoco import MujocoEngine
 from rlstack.sim.engine import Engine
 from rlstack.sim.perturbation import Perturbation
-from rlstack.sim.robot import SimulatedRobot
+from rlstack.sim.simulated_robot import SimulatedRobot
 from rlstack.sim.simulation import Simulation
 from tests.support.robots import crazyflie
 

@@ -1,4 +1,4 @@
-"""A kind without a vector simulator of its own has one in any engine: a backend for each robot."""
+"""A vector simulator for any kind of robot in any engine: a backend for each robot."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import pytest
 
 from rlstack.errors import UserError
 from rlstack.robots import load_robot
-from rlstack.sim.vector import EngineVector, vector_simulator, whole_steps
+from rlstack.sim.vector import EngineVector, whole_steps
 
 pytest.importorskip("mujoco")
 
 
 def test_robots_of_any_kind_step_together_in_an_engine() -> None:
     panda = load_robot("panda")
-    robots = vector_simulator("mujoco", panda, 2, 20.0)
-    assert isinstance(robots, EngineVector) and robots.label == "mujoco (in process)" and robots.most == 2
+    robots = EngineVector("mujoco", panda, 2, 20.0)
+    assert robots.label == "mujoco (in process)" and robots.most == 2
     start = np.tile(robots.state()["joint_position"][0], (2, 1))
     robots.set_state({"joint_position": start})
     target = start.copy()
@@ -29,7 +29,7 @@ def test_robots_of_any_kind_step_together_in_an_engine() -> None:
 
 def test_what_is_not_a_simulator_with_an_engine_is_refused() -> None:
     with pytest.raises(UserError, match="not a simulator with an engine"):
-        vector_simulator("batch", load_robot("panda"), 2, 20.0)
+        EngineVector("batch", load_robot("panda"), 2, 20.0)
 
 
 @pytest.mark.parametrize(("physics_hz", "rate_hz", "steps"), [(500.0, 20.0, 25), (100.0, 100.0, 1), (90.0, 60.0, 2)])

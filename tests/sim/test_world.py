@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import rlstack.sim.worlds
+import rlstack.sim.world_generators
 from rlstack.errors import UserError
 from rlstack.sim.obstacle import Obstacle
 from rlstack.sim.world import Wind, World, load_world, world_names
@@ -88,9 +88,9 @@ def test_worlds_of_another_folder_are_found_by_name(mine: Path, monkeypatch: pyt
 
 def test_a_generator_of_another_package_is_found(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (mine.parent / "worlds_of_a_test.py").write_text(
-        "from rlstack.sim.worlds import Generator, Layout\n"
-        "from rlstack.sim.worlds.empty import EmptySettings, draw\n"
-        "GENERATOR = Generator(EmptySettings, lambda s, rng: draw(EmptySettings(size_m=(20.0, 20.0, 9.0)), rng))\n"
+        "from rlstack.sim.world_generators import WorldGenerator, WorldLayout\n"
+        "from rlstack.sim.world_generators.empty import EmptySettings, draw\n"
+        "GENERATOR = WorldGenerator(EmptySettings, lambda s, rng: draw(EmptySettings(size_m=(20.0, 20.0, 9.0)), rng))\n"
     )
     info = mine.parent / "worlds_of_a_test-1.0.dist-info"
     info.mkdir()
@@ -172,7 +172,7 @@ def test_a_file_that_is_not_valid_is_refused(mine: Path, change: tuple[str, str]
         (
             "forest",
             "radius_m: [0.3, 0.1]",
-            "radius_m: [0.3, 0.1] is not allowed: the first must not exceed the second.",
+            "radius_m: [0.3, 0.1] is not allowed: the lower end must come first.",
         ),
         ("forest", "{gap_m: 0, clearing_m: 0.6, count: 1000}", "no world with seed 0 has room for its start places"),
     ],
@@ -192,7 +192,7 @@ def test_a_mujoco_model_is_a_world_for_mujoco_alone(tmp_path: Path) -> None:
     assert (world.mjcf, world.obstacles, world.title) == (path, (), str(path))
     assert len(set(world.starts_m)) == 16 and world.starts_m[0] == (0.0, 0.0, 0.0)
     for ask in (lambda: world.distance(np.zeros((1, 3))), lambda: world.free((0.0, 0.0, 1.0), 0.1)):
-        with pytest.raises(UserError, match="only MuJoCo knows"):
+        with pytest.raises(UserError, match="only MuJoCo reads"):
             ask()
     with pytest.raises(UserError, match="not drawn from a seed: leave out ':3'"):
         load_world(f"{path}:3")
@@ -210,6 +210,8 @@ def test_the_documentations_program_file_and_generator_work(
     Path("mine.yaml").write_text(file)
     assert {"desk", "drum"} < {o.name for o in load_world("mine.yaml").obstacles}
     (tmp_path / "gates.py").write_text(generator)
-    monkeypatch.setattr(rlstack.sim.worlds, "__path__", [*rlstack.sim.worlds.__path__, str(tmp_path)])
+    monkeypatch.setattr(
+        rlstack.sim.world_generators, "__path__", [*rlstack.sim.world_generators.__path__, str(tmp_path)]
+    )
     Path("gates.yaml").write_text("generator: gates\nsettings: {count: 3}")
     assert len(load_world("gates.yaml").obstacles) == 6

@@ -9,11 +9,11 @@ import numpy as np
 
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import frames
-from rlstack.sim.bases.parameters import nominal
+from rlstack.sim.batch_wheeled_base.parameters import nominal
 from rlstack.sim.maps.floor_map import FloorMap
 from rlstack.sim.maps.pool import pool_of
-from rlstack.verification.navigation_episodes import Course
-from rlstack.verification.records import NavigationRecord
+from rlstack.verification.navigation_episodes import NavigationEpisodes
+from rlstack.verification.trial_records import NavigationRecord
 
 WALLS = [
     (0.0, 2.05, 2.1, 0.05, 0.0),
@@ -40,9 +40,9 @@ def room(seed: int, *, blocked: bool = False, kind: str = "clutter", metres: flo
     )
 
 
-def course_of(robot: WheeledBase, maps: Sequence[FloorMap], limit_s: float = 12.0) -> Course:
+def course_of(robot: WheeledBase, maps: Sequence[FloorMap], limit_s: float = 12.0) -> NavigationEpisodes:
     """Return ways over maps, for robots as their file says."""
-    return Course(pool_of(maps, fields=False), nominal(robot, len(maps)), np.full(len(maps), limit_s))
+    return NavigationEpisodes(pool_of(maps, fields=False), nominal(robot, len(maps)), np.full(len(maps), limit_s))
 
 
 class Homing:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlstack.robots import frames
-from rlstack.sim.batch import STATE
-from rlstack.sim.batch.dynamics import advance
+from rlstack.sim.batch_quadrotor.dynamics import advance
+from rlstack.sim.batch_quadrotor.layout import STATE
 from rlstack.tasks.core.rollout import DifferentiableRollout
 from rlstack.tasks.quadrotor.environment import QuadrotorEnvironment
 from rlstack.tasks.quadrotor.rewards import QuadrotorTransition

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlstack.tasks.core.interface import GoalStep
+from rlstack.tasks.core.learning_environment import GoalStep
 
 
 @dataclass(frozen=True)

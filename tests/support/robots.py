@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rlstack.kinds.quadrotor.spec import Limits, Quadrotor, RigidBody, Rotor, RotorModel, load_quadrotor
-from rlstack.kinds.wheeled_base.spec import BaseLimits, Chassis, Contact, Steering, Wheel, WheelDrive, WheeledBase
+from rlstack.kinds.quadrotor.spec import Quadrotor, QuadrotorLimits, RigidBody, Rotor, RotorModel, load_quadrotor
+from rlstack.kinds.wheeled_base.spec import (
+    Chassis,
+    Contact,
+    Steering,
+    Wheel,
+    WheelDrive,
+    WheeledBase,
+    WheeledBaseCommandLimits,
+)
 from rlstack.robots import Sensor, load_robot, robot_names
 
 
@@ -48,7 +56,7 @@ def large() -> Quadrotor:
             fall_time_constant_s=0.06,
             radius_m=0.12,
         ),
-        limits=Limits(
+        limits=QuadrotorLimits(
             tilt_rad=1.0,
             linear_velocity_m_s=8.0,
             angular_velocity_rad_s=15.0,
@@ -115,7 +123,7 @@ def car() -> WheeledBase:
             armature_kg_m2=1.0e-3,
         ),
         contact=Contact(wheel_friction=0.9),
-        limits=BaseLimits(
+        limits=WheeledBaseCommandLimits(
             linear_velocity_m_s=2.0,
             angular_velocity_rad_s=3.0,
             linear_acceleration_m_s2=4.0,

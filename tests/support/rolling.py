@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from rlstack.interfaces import topics
-from rlstack.interfaces.laser_scans import ScanMessage
 from rlstack.interfaces.messages import NANOSECONDS, OdometryMessage, set_stamp, stamp_to_ns
+from rlstack.interfaces.scan_messages import ScanMessage
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from tests.support.ros import Listener
 

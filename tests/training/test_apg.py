@@ -20,9 +20,8 @@ from rlstack.policies import load_policy
 from rlstack.tasks.quadrotor.task import QuadrotorTask
 from rlstack.training import run
 from rlstack.training.algorithms.apg import APG
-from rlstack.training.checkpoint import load_checkpoint
-from rlstack.training.folder import recipe_of
 from rlstack.training.recipe import recipe_from_data
+from rlstack.training.run_folder import load_checkpoint, recipe_of
 from tests.support.learning import sensed, small_apg_data
 
 NETWORKS = ("mlp", "gru")

@@ -1,4 +1,4 @@
-"""Of :mod:`rlstack.training.attention` and :mod:`rlstack.training.autograd_bptt`."""
+"""Of :mod:`rlstack.training.networks` and :mod:`rlstack.training.autograd_bptt`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import torch
 from rlstack.errors import UserError
 from rlstack.policies import load_policy
 from rlstack.robots import load_robot
-from rlstack.tasks.catalog.base_crowd import CrowdReward, CrowdTask, People
+from rlstack.tasks.catalog.base_crowd import CrowdReward, CrowdTask, PedestrianSettings
 from rlstack.tasks.core.pipeline import Pipeline
 from rlstack.tasks.wheeled_base.task import BaseNoise
 from rlstack.training.algorithms.apg import APG, APGSettings
-from rlstack.training.attention import AttentionNetwork, Members, members_of
 from rlstack.training.export import PolicyGraph, TorchPolicy, export_policy, make_contract
+from rlstack.training.networks import AttentionNetwork, Members, members_of
 
 STILL = BaseNoise(position_m=0.0, heading_rad=0.0, linear_velocity_m_s=0.0, angular_velocity_rad_s=0.0)
 TASK = CrowdTask(
@@ -24,7 +24,7 @@ TASK = CrowdTask(
     scenes=64,
     through_m=0.7,
     noise=STILL,
-    people=People(walking=(5, 5), standing=(0, 0), radius_m=0.3, speed_m_s=1.0),
+    people=PedestrianSettings(walking=(5, 5), standing=(0, 0), radius_m=0.3, speed_m_s=1.0),
     reward=CrowdReward(progress=0.0, distance=-0.125, away=-0.15, people=-0.6, people_margin_m=0.15, lost=0.0),
 )
 ROBOT = load_robot("crowdnav_robot")

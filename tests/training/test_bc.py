@@ -11,7 +11,7 @@ import torch
 
 from rlstack.errors import UserError
 from rlstack.training.algorithms.bc import BC, BCSettings, Cloner, CloneSettings, steps_of
-from rlstack.training.hindsight_replay import HindsightReplay
+from rlstack.training.hindsight_replay import HindsightReplay, keep_episode
 from tests.support.reaching import Reaching, success
 
 SMALL: dict[str, Any] = {"hidden": (64,), "batch": 64, "demonstrations": 60, "learning_rate": 5e-3}
@@ -46,7 +46,7 @@ def test_it_goes_on_exactly(tmp_path: Path) -> None:
 def test_steps_keep_to_their_episodes(tmp_path: Path) -> None:
     kept = HindsightReplay(Reaching(), 1000, tmp_path, lanes=1)
     for length in (3, 1, 4):
-        kept.add_episode([row(10.0 * length + k) for k in range(length + 1)])
+        keep_episode(kept.buffer, [row(10.0 * length + k) for k in range(length + 1)])
     seen, done, bounds = steps_of(kept)
     assert seen[:, 0].tolist() == [30, 31, 32, 10, 40, 41, 42, 43]
     assert done[:, 0].tolist() == [31, 32, 33, 11, 41, 42, 43, 44]

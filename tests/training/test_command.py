@@ -18,14 +18,14 @@ from rlstack.tasks import TASKS
 from rlstack.training import ALGORITHMS
 from rlstack.training.command import (
     export_command,
-    flown_by,
     for_a_family,
     parse_recipe,
     robot_option,
     train_command,
+    verification_robot,
 )
 from rlstack.training.recipe import load_recipe, recipe_to_yaml
-from rlstack.verification.evaluator import describe_evaluation
+from rlstack.verification.training_evaluation import describe_evaluation
 from tests.policies.graphs import family_contract, family_model
 from tests.support.learning import small_recipe_data
 from tests.training.conftest import Trained
@@ -192,16 +192,16 @@ def test_a_robot_that_nobody_would_take_by_itself_must_be_named_to_what_comes_ne
 
 def test_a_policy_for_a_family_is_proven_with_a_robot_inside_it(mlp: Trained, tmp_path: Path) -> None:
     plain = load_recipe("quadrotor_hover")
-    assert flown_by(plain, mlp.result.policy) == "crazyflie" and not for_a_family(plain)
+    assert verification_robot(plain, mlp.result.policy) == "crazyflie" and not for_a_family(plain)
     policy = tmp_path / "family.onnx"
     contract = write_policy(family_model(), family_contract({"mass_kg": (1.0, 3.0)}), policy)
     recipe = replace(plain, task_settings=TASKS.load("quadrotor_foundation")())
     assert for_a_family(recipe)
-    name = flown_by(recipe, policy)
+    name = verification_robot(recipe, policy)
     assert name != "crazyflie" and not family_departures(contract, load_quadrotor(name))
-    assert flown_by(replace(recipe, robot="x500"), policy) == "x500"  # which is inside
+    assert verification_robot(replace(recipe, robot="x500"), policy) == "x500"  # which is inside
     nobodys = write_policy(family_model(), family_contract({"mass_kg": (90.0, 91.0)}), tmp_path / "heavy.onnx")
-    assert nobodys.needs_robot and flown_by(recipe, tmp_path / "heavy.onnx") == "crazyflie"
+    assert nobodys.needs_robot and verification_robot(recipe, tmp_path / "heavy.onnx") == "crazyflie"
 
 
 @pytest.mark.parametrize(

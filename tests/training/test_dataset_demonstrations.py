@@ -12,11 +12,11 @@ import pytest
 import torch
 
 from rlstack.data.lerobot import Dataset, DatasetWriter, image
-from rlstack.demonstrations.metadata import SHEET, write_metadata
+from rlstack.demonstrations.metadata import TASK_FILE, write_metadata
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
-from rlstack.tasks.catalog.arm_pick_place_camera import SeenPickPlaceTask
+from rlstack.tasks.catalog.arm_pick_place_camera import CameraPickPlaceTask
 from rlstack.tasks.catalog.arm_push import PushTask
 from rlstack.tasks.catalog.arm_stack import StackTask
 from rlstack.tasks.manipulator.environment import ArmEnvironment
@@ -114,7 +114,7 @@ def test_another_task_or_motion_is_refused_by_name(arms: ArmEnvironment, tmp_pat
     record(tmp_path, arms, 1, "Push.")
 
     def refused(name: str, task: ArmTask, sentence: str) -> None:
-        (tmp_path / SHEET).unlink(missing_ok=True)
+        (tmp_path / TASK_FILE).unlink(missing_ok=True)
         write_metadata(tmp_path, name, task)
         with pytest.raises(UserError, match=sentence):
             recorded(tmp_path, arms, 1)
@@ -123,7 +123,7 @@ def test_another_task_or_motion_is_refused_by_name(arms: ArmEnvironment, tmp_pat
     refused("arm_of_others", PushTask(), "holds demonstrations of arm_of_others, not of arm_push")
     faster = PushTask(motion=Motion(speed_m_s=0.8))
     refused("arm_push", faster, r"was recorded with motion\.speed_m_s 0\.8, and 0\.4 is required")
-    (tmp_path / SHEET).unlink()
+    (tmp_path / TASK_FILE).unlink()
     # where it begins, how long it takes and what it earns is each run's own
     write_metadata(tmp_path, "arm_push", PushTask(episode_s=99.0, noise=ArmNoise(object_m=0.1), tolerance_m=0.1))
     assert len(recorded(tmp_path, arms, 1)) == 1
@@ -143,7 +143,7 @@ def test_a_run_goes_on_when_its_dataset_is_gone(arms: ArmEnvironment, tmp_path: 
 
 
 def test_a_dataset_with_other_cameras_than_the_tasks_is_refused_by_name(tmp_path: Path) -> None:
-    robot, task = load_robot("panda"), SeenPickPlaceTask()
+    robot, task = load_robot("panda"), CameraPickPlaceTask()
     assert isinstance(robot, Manipulator)
     environment = SimpleNamespace(robot=robot, task=task, pipeline=task.pipeline(robot))
     wanted = frame_features(environment)

@@ -12,9 +12,8 @@ from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies import PolicyOutputError, load_policy
 from rlstack.training import export, run
-from rlstack.training.checkpoint import load_checkpoint
 from rlstack.training.export import TorchPolicy, compare, export_policy
-from rlstack.training.folder import recipe_of
+from rlstack.training.run_folder import load_checkpoint, recipe_of
 from tests.support.learning import sensed
 from tests.training.conftest import Trained
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor, nn
 
+from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies import contract_for, load_policy
 from rlstack.tasks.core.pipeline import Pipeline, Tensors, Term, to_body
@@ -60,3 +62,21 @@ def test_a_path_policy_is_exported_for_any_number_of_points(tmp_path: Path) -> N
     for part in (slice(5, 40), slice(10, 16)):  # what lies before now and beyond 0.5 s does not count
         found = policy.step({**here, "path_time": whole[part], "path_position": place[part]})["rotor_speed"]
         np.testing.assert_allclose(found, command, rtol=1e-4)
+
+
+class Sided(Ahead):
+    """Decides in Python, by a value of the input: tracing would take the side of the example for ever."""
+
+    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
+        seen = super().observe(inputs, memory)
+        return seen if bool(seen[0, 0] > 0.0) else -seen
+
+
+def test_a_value_that_tracing_would_freeze_is_refused(tmp_path: Path) -> None:
+    model = ROBOT.rotor_model
+    pipeline = Pipeline([Sided()], "rotor_speed", [model.speed_min_rad_s] * 4, [model.speed_max_rad_s] * 4)
+    graph = PolicyGraph(pipeline, Linear(pipeline.size), INPUTS)
+    contract = contract_for(ROBOT, INPUTS, ["rotor_speed"], name="path", task="quadrotor_tracking")
+    with pytest.raises(UserError, match=r"test_export_paths\.py, line \d+, makes a Python value of a tensor"):
+        export_policy(graph, contract, ROBOT, tmp_path / "policy.onnx")
+    assert not (tmp_path / "policy.onnx").exists()

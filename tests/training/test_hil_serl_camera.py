@@ -13,18 +13,18 @@ from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
 from rlstack.sim.arms.visual_randomization import AppearanceRange
-from rlstack.tasks.catalog.arm_pick_place_camera import SeenPickPlaceTask
+from rlstack.tasks.catalog.arm_pick_place_camera import CameraPickPlaceTask
 from rlstack.tasks.manipulator.cameras import CameraRange
 from rlstack.training.algorithms.bc_camera import EncoderSettings
 from rlstack.training.algorithms.hil_serl_camera import HILSERLCamera, HILSERLCameraSettings
-from rlstack.training.checkpoint import save_checkpoint
 from rlstack.training.intervention_strategies import IntervenerSettings
 from rlstack.training.reward_classifier import ClassifiedEnvironment, RewardClassifierSettings
+from rlstack.training.run_folder import save_checkpoint
 from rlstack.training.vision_encoder import Encoder, split_of
 from tests.support.arms import small_panda
 
 SMALL = EncoderSettings(channels=(4, 8), hidden=(16,), size=6, batch=8)
-TASK = SeenPickPlaceTask(ends=False, pictures=CameraRange(rate_hz=(4.0, 8.0), look=AppearanceRange(shadows=0.0)))
+TASK = CameraPickPlaceTask(ends=False, pictures=CameraRange(rate_hz=(4.0, 8.0), look=AppearanceRange(shadows=0.0)))
 
 
 def test_a_classifier_of_pictures_tells_success_and_somebody_corrects(
@@ -62,11 +62,11 @@ def test_a_classifier_of_pictures_tells_success_and_somebody_corrects(
     assert np.isfinite(list(logged.values())).all()
     assert logged["judge/recall"] == judged.figures["recall"] > 0.0
     assert 0.0 < logged["train/intervened"] < 1.0
-    assert algorithm.interventions is not None and len(algorithm.interventions.steps) > 0
+    assert algorithm.interventions is not None and len(algorithm.interventions) > 0
     kept = algorithm._experience
     assert kept is not None
     rows = kept.buffer.gather(kept.buffer.indices())
-    told = judged.tell(torch.from_numpy(rows["next_observation"])).numpy()
+    told = judged.predict(torch.from_numpy(rows["next_observation"])).numpy()
     penalty = settings.gripper_penalty * (1.0 + 1e-6)
     assert (rows["reward"][told] >= -penalty).all() and (rows["reward"][~told] <= -1.0).all()
 

@@ -182,7 +182,9 @@ def test_a_hand_that_is_gone_hands_back_and_ends_the_run(capsys: pytest.CaptureF
     device = Device(TeleopInput(UP), UserError("The gamepad is gone."), "not read")
     assert decided(device, 0) == [True, False, False] and device.hands == ["not read"]
     said: list[str] = []
-    hand = HumanIntervener(Device(UserError("It is gone."), TeleopInput(said=(STOP,))), SimpleNamespace(), said.append)  # type: ignore[arg-type]
+    hand = HumanIntervener(
+        Device(UserError("It is gone."), TeleopInput(events=(STOP,))), SimpleNamespace(), said.append
+    )  # type: ignore[arg-type]
     assert not hand.stopped and hand._read().intervene is False and hand.stopped and said == ["It is gone."]
 
 

@@ -18,9 +18,9 @@ def interrupt() -> None:
 def test_the_first_is_a_request_and_the_second_is_an_interrupt(capsys: pytest.CaptureFixture[str]) -> None:
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt), deferred_interrupt() as stop:
-        assert not stop.asked
+        assert not stop.is_set()
         interrupt()
-        assert stop.asked
+        assert stop.is_set()
         assert "Ctrl-C again stops at once" in capsys.readouterr().err
         interrupt()
     assert signal.getsignal(signal.SIGINT) is before
@@ -38,7 +38,7 @@ def test_an_ignored_signal_stays_ignored() -> None:
     try:
         with deferred_interrupt() as stop:
             interrupt()
-            assert not stop.asked
+            assert not stop.is_set()
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -48,7 +48,7 @@ def test_another_thread_changes_nothing() -> None:
 
     def work() -> None:
         with deferred_interrupt() as stop:
-            seen.append((stop.asked, signal.getsignal(signal.SIGINT)))
+            seen.append((stop.is_set(), signal.getsignal(signal.SIGINT)))
 
     thread = threading.Thread(target=work)
     thread.start()

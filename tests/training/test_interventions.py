@@ -15,8 +15,8 @@ from rlstack.errors import UserError
 from rlstack.training.algorithms.dagger import DAgger, DAggerSettings
 from rlstack.training.algorithms.hil_serl import HILSERL, HILSERLSettings
 from rlstack.training.algorithms.rlif import RLIF, RLIFSettings
-from rlstack.training.checkpoint import save_checkpoint
 from rlstack.training.intervention_strategies import IntervenerSettings, ScriptedIntervener
+from rlstack.training.run_folder import save_checkpoint
 from rlstack.training.soft_actor_critic import Critics
 from tests.support.reaching import Reaching, success
 
@@ -95,7 +95,7 @@ def test_critics_of_a_run_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     critics = Critics(6, (16,), 2, False)
     save_checkpoint(tmp_path, {"algorithm": {"learner": {"critics": critics.state_dict()}}})
     recipe = type("Run", (), {"algorithm_settings": HILSERLSettings(hidden=(16,), critics=2, layer_norm=False)})
-    monkeypatch.setattr("rlstack.training.folder.recipe_of", lambda folder: recipe)
+    monkeypatch.setattr("rlstack.training.run_folder.recipe_of", lambda folder: recipe)
     settings = IntervenerSettings(kind="value", critics=str(tmp_path), right=1.0, share=0.97, hold=1)
     environment = Reaching(400)
     seen, proposed = environment.observe()[0], torch.zeros(400, 2)
@@ -119,7 +119,7 @@ def test_what_was_intervened_is_experience_and_demonstration(tmp_path: Path) -> 
     algorithm.open(tmp_path)
     shares = [algorithm.iterate(0.0).logged()["train/intervened"] for _ in range(4)]
     assert algorithm.interventions is not None and algorithm._experience is not None
-    kept, every = algorithm.interventions.steps.buffer, algorithm._experience.buffer
+    kept, every = algorithm.interventions.buffer, algorithm._experience.buffer
     corrected, all_ = kept.gather(kept.indices()), every.gather(every.indices())
     assert len(corrected["reward"]) == round(sum(shares) * 8 * 8)
     rows = {tuple(np.concatenate([o, a, n])) for o, a, n in zip(*(all_[k] for k in ROW))}
@@ -151,10 +151,10 @@ def test_rlif_earns_where_a_step_makes_somebody_intervene_and_nowhere_else(tmp_p
             assert rewards[number] == (-1.0 if corrected[number + lanes] and not corrected[number] else 0.0)
     (batch,) = algorithm._batches(1)
     assert set(batch["reward"].tolist()) <= {0.0, -1.0}
-    assert algorithm.lessons is not None
-    shown = algorithm.lessons._drawn(algorithm.lessons.prior, 50, 0.0, 1.0)
+    assert algorithm.replay is not None
+    shown = algorithm.replay._drawn(algorithm.replay.prior, 50, 0.0, 1.0)
     assert (shown["reward"] == -1.0).any()  # not by what the task says of demonstrations, which are drawn first
-    corrections, prior = algorithm.lessons.corrections, algorithm.lessons.prior
+    corrections, prior = algorithm.replay.corrections, algorithm.replay.prior
     assert corrections is not None
     some = round(16 * len(corrections) / (len(corrections) + len(prior)))
     assert some < 16

@@ -30,24 +30,24 @@ def test_a_learner_that_dies_leaves_the_robots_at_the_end_of_their_episodes_and_
     environment = Reaching()
     algorithm = HILSERL(SETTINGS, environment)
     algorithm.open(tmp_path)
-    assert algorithm.apart is not None and algorithm._experience is not None
+    assert algorithm.learner_process is not None and algorithm._experience is not None
     before = algorithm.actor().state_dict()["mean.bias"].clone()
     for _ in range(4):
         algorithm.iterate(0.0)
-    assert algorithm.apart.updates >= 0.5 * (3 * 64 - 64) - 0.5 * 64
+    assert algorithm.learner_process.updates >= 0.5 * (3 * 64 - 64) - 0.5 * 64
     assert not torch.equal(algorithm.actor().state_dict()["mean.bias"], before)
-    first, steps = algorithm.apart.number, len(algorithm._experience)
+    first, steps = algorithm.learner_process._process.pid, len(algorithm._experience)
     assert first not in (0, os.getpid())
     os.kill(first, signal.SIGKILL)
-    assert algorithm.apart._process is not None
-    algorithm.apart._process.wait()
-    learned = algorithm.apart.updates
+    assert algorithm.learner_process._process is not None
+    algorithm.learner_process._process.wait()
+    learned = algorithm.learner_process.updates
     age = environment.age.clone()
     told: list[list[int]] = []
-    start = algorithm.apart.start
-    monkeypatch.setattr(algorithm.apart, "start", lambda: (told.append(environment.age.tolist()), start()))
+    start = algorithm.learner_process.start
+    monkeypatch.setattr(algorithm.learner_process, "start", lambda: (told.append(environment.age.tolist()), start()))
     algorithm.iterate(0.0)
-    assert algorithm.apart.running and algorithm.apart.number != first
+    assert algorithm.learner_process.running and algorithm.learner_process._process.pid != first
     assert told == [[0] * 8], "no episode went on, and no other one had begun"
     # what was counted is what was kept: each robot's way to the end of its episode, and then the iteration's
     extra = algorithm.extra_steps
@@ -65,17 +65,17 @@ def test_a_learner_that_dies_leaves_the_robots_at_the_end_of_their_episodes_and_
     for _ in range(3):
         algorithm.iterate(0.0)
     algorithm.close()
-    assert not algorithm.apart.running
+    assert not algorithm.learner_process.running
     held = len(algorithm._experience)
     algorithm._experience.close()
-    algorithm.lessons.prior.close()  # type: ignore[union-attr]
-    algorithm.interventions.steps.close()  # type: ignore[union-attr]
+    algorithm.replay.prior.close()  # type: ignore[union-attr]
+    algorithm.interventions.close()  # type: ignore[union-attr]
     again = HILSERL(SETTINGS, Reaching(seed=3))
     again.load_state_dict(state)
     again.open(tmp_path)
-    assert again.apart is not None and again._experience is not None
+    assert again.learner_process is not None and again._experience is not None
     again.iterate(0.0)
-    assert again.apart.updates >= learned
+    assert again.learner_process.updates >= learned
     assert len(again._experience) == held + again.steps_per_iteration
     again.close()
 
@@ -102,8 +102,8 @@ def test_what_diverged_is_not_saved_when_the_learner_is_ended(tmp_path: Path, mo
     algorithm.open(tmp_path)
     for _ in range(2):
         algorithm.iterate(0.0)
-    assert algorithm.apart is not None
-    algorithm.apart.tell(algorithm._steps, 0.0)
+    assert algorithm.learner_process is not None
+    algorithm.learner_process.report(algorithm._steps, 0.0)
     handlers: dict[int, Callable[..., None]] = {}
     asked: list[Path] = []
 
@@ -115,7 +115,7 @@ def test_what_diverged_is_not_saved_when_the_learner_is_ended(tmp_path: Path, mo
 
     monkeypatch.setattr(signal, "signal", handlers.__setitem__)
     monkeypatch.setattr(learner_process, "die_with_parent", lambda parent: None)
-    monkeypatch.setattr(learner_process, "_told", told)
+    monkeypatch.setattr(learner_process, "_progress", told)
     monkeypatch.setattr(learner_process, "_PUBLISH_S", 1e9)
     with pytest.raises(NotFinite, match=r"mean in an update is not finite$"):
         learner_process.learn(tmp_path / learner_process.LEARNER, os.getpid())

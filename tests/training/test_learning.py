@@ -9,9 +9,9 @@ from rlstack.tasks import TASKS
 from rlstack.tasks.quadrotor import environment
 from rlstack.training import run
 from rlstack.training.command import parse_recipe
-from rlstack.verification.crowdnav import cross, published_starts, walks
 from rlstack.verification.flight_score import score_flights
-from rlstack.verification.rollout import rollout
+from rlstack.verification.flight_trials import rollout
+from tests.support.benchmarks import load_benchmark
 
 
 @pytest.mark.learning
@@ -35,5 +35,6 @@ def test_the_crowdnav_recipe_reaches_its_target(tmp_path):
     pytest.importorskip("pyrvo")
     recipe = parse_recipe("base_crowd_crowdnav", ["--seed", "11"]).recipe
     result = run.start(recipe, tmp_path / "run")
-    figures = cross(load_policy(result.policy), *walks(published_starts())).figures()
+    crowdnav = load_benchmark("crowdnav")
+    figures = crowdnav.cross(load_policy(result.policy), *crowdnav.walks(crowdnav.published_starts())).figures()
     assert figures["success"] >= 0.98 and figures["time_s"] <= 11.0

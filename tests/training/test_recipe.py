@@ -40,6 +40,11 @@ def test_a_recipe_reads_back_as_it_was_written(tmp_path: Path) -> None:
     assert written["algorithm_settings"]["gamma"] == recipe.algorithm_settings.gamma
 
 
+def test_an_algorithm_that_was_renamed_still_loads_by_its_former_name() -> None:
+    data = yaml.safe_load(recipe_files()["base_exploration"].read_text())
+    assert recipe_from_data({**data, "algorithm": "ppo_choice"}, "old") == load_recipe("base_exploration")
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from rlstack.errors import UserError
-from rlstack.tasks.core.interface import GoalStep
+from rlstack.tasks.core.learning_environment import GoalStep
 from rlstack.training.algorithm import KeepsReplay
 from rlstack.training.algorithms.rlpd import RLPD, RLPDSettings
 from rlstack.training.algorithms.sac import SAC, SACSettings
@@ -39,8 +39,8 @@ def test_rlpd_learns_from_demonstrations_and_uses_them_again(tmp_path: Path) -> 
     for k in range(28):
         algorithm.iterate(k / 28)
     assert success(algorithm) > 0.75
-    assert algorithm.lessons is not None
-    prior = algorithm.lessons.prior
+    assert algorithm.replay is not None
+    prior = algorithm.replay.prior
     assert len(prior.buffer.episodes()) == 10
     rewards = prior.buffer.gather(prior.buffer.indices())["reward"]
     assert (rewards == 0.0).sum() == 10  # each succeeds once, at its end

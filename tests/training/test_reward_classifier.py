@@ -49,7 +49,7 @@ def test_half_of_the_episodes_it_is_shown_are_blunders(count: int, monkeypatch: 
         return step(action)
 
     monkeypatch.setattr(environment.inner, "step", stepped)
-    environment._shown()
+    environment._examples()
     assert 0.25 < torch.stack(steps).float().mean() < 0.75
 
 
@@ -57,7 +57,7 @@ def test_it_tells_what_is_done_of_steps_it_was_not_shown(judged: ClassifiedEnvir
     assert judged.figures["precision"] > 0.9
     assert judged.figures["recall"] > 0.5  # it must be sure
     offset = torch.tensor([[0.0, 0.0], [0.02, 0.01], [0.5, 0.0], [0.0, -0.4]])
-    assert judged.tell(torch.cat([torch.zeros(4, 2), offset], dim=1)).tolist() == [True, True, False, False]
+    assert judged.predict(torch.cat([torch.zeros(4, 2), offset], dim=1)).tolist() == [True, True, False, False]
 
 
 def test_it_ends_episodes_and_earns_by_the_classifier_alone(judged: ClassifiedEnvironment) -> None:
@@ -67,7 +67,7 @@ def test_it_ends_episodes_and_earns_by_the_classifier_alone(judged: ClassifiedEn
     for _ in range(40):
         before = judged.inner.desired_goal().clone()
         result = judged.step(judged.expert_action())
-        told = judged.tell(result.next_actor)
+        told = judged.predict(result.next_actor)
         assert torch.equal(result.reward == 0.0, told)
         assert torch.equal(result.success, told)  # this task asks for one step
         assert (result.done >= result.success).all()

@@ -24,15 +24,14 @@ from rlstack.errors import UserError
 from rlstack.kinds.quadrotor import verification
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies import load_policy
-from rlstack.sim.batch import STATE
+from rlstack.sim.batch_quadrotor.layout import STATE
 from rlstack.tasks.quadrotor.environment import QuadrotorEnvironment
 from rlstack.training import run
 from rlstack.training.algorithm import NotFinite
 from rlstack.training.algorithms.ppo import PPO
-from rlstack.training.checkpoint import load_checkpoint
-from rlstack.training.folder import new_folder, recipe_of
 from rlstack.training.recipe import recipe_from_data
-from rlstack.verification import evaluator
+from rlstack.training.run_folder import load_checkpoint, new_folder, recipe_of
+from rlstack.verification import training_evaluation
 from tests.support.learning import small_recipe
 from tests.training.conftest import Trained
 
@@ -437,7 +436,9 @@ def test_the_best_by_evaluation_is_kept(tmp_path: Path, monkeypatch: pytest.Monk
     """The second of three evaluations is made to look best; its weights are what is exported."""
     recipe, seen = small_recipe(), []
     ranks = iter([(0.1, 0.0, -1.0), (0.9, 0.0, -1.0), (0.9, 0.0, -2.0)])
-    monkeypatch.setattr(evaluator.Evaluator, "evaluate", lambda *_: evaluator.Evaluation(0.5, next(ranks), {}))
+    monkeypatch.setattr(
+        training_evaluation.Evaluator, "evaluate", lambda *_: training_evaluation.Evaluation(0.5, next(ranks), {})
+    )
     made = run._Run(recipe, tmp_path)
     evaluate = made._evaluate
 
@@ -468,7 +469,7 @@ def test_staying_close_comes_before_being_closer(monkeypatch: pytest.MonkeyPatch
 
 def evaluation(
     monkeypatch: pytest.MonkeyPatch, success: float, lost: float, near: float, error: float
-) -> evaluator.Evaluation:
+) -> training_evaluation.Evaluation:
     """Return the evaluation of flights with such shares and such a median error."""
 
     def shares(share: float) -> np.ndarray:
@@ -479,7 +480,7 @@ def evaluation(
     )
     monkeypatch.setattr(verification, "rollout", lambda *_, **__: np.zeros(100))
     monkeypatch.setattr(verification, "outcome", lambda *_: result)
-    made = evaluator.Evaluator(small_recipe().task_settings, load_quadrotor("crazyflie"), 2, 1)
+    made = training_evaluation.Evaluator(small_recipe().task_settings, load_quadrotor("crazyflie"), 2, 1)
     return made.evaluate(SimpleNamespace())
 
 

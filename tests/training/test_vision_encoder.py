@@ -15,18 +15,18 @@ from rlstack.demonstrations.recording import Choice, record
 from rlstack.errors import UserError
 from rlstack.sim.arms.visual_randomization import AppearanceRange
 from rlstack.tasks.catalog.arm_pick_place import PickPlaceTask
-from rlstack.tasks.catalog.arm_pick_place_camera import SeenPickPlaceTask
+from rlstack.tasks.catalog.arm_pick_place_camera import CameraPickPlaceTask
 from rlstack.tasks.manipulator.cameras import CameraRange
 from rlstack.tasks.manipulator.environment import ArmEnvironment
 from rlstack.training.algorithms.bc_camera import BCCamera, BCCameraSettings, EncoderSettings
 from rlstack.training.algorithms.rlpd_camera import RLPDCamera, RLPDCameraSettings
-from rlstack.training.checkpoint import save_checkpoint
 from rlstack.training.hindsight_replay import keep_episode
+from rlstack.training.run_folder import save_checkpoint
 from rlstack.training.vision_encoder import Encoder, SoftArgmax, encoded, shifted, split_of
 from tests.support.arms import small_panda
 
 SMALL = EncoderSettings(channels=(4, 8), hidden=(16,), size=6, batch=8)
-TASK = SeenPickPlaceTask(pictures=CameraRange(rate_hz=(4.0, 8.0), look=AppearanceRange(shadows=0.0)))
+TASK = CameraPickPlaceTask(pictures=CameraRange(rate_hz=(4.0, 8.0), look=AppearanceRange(shadows=0.0)))
 
 
 @pytest.fixture(autouse=True)
@@ -95,7 +95,7 @@ def test_cloning_from_pictures_learns_keeps_them_and_goes_on_exactly(tmp_path: P
     assert again == rest
     save_checkpoint(tmp_path / "run", {"algorithm": state})
     made.close()
-    _go_on_by_trying(tmp_path, one.looker.encoder)
+    _go_on_by_trying(tmp_path, one.encoder_trainer.encoder)
 
 
 @pytest.mark.parametrize("kept", [2, 7])
@@ -152,7 +152,7 @@ def _go_on_by_trying(folder: Path, encoder: Encoder) -> None:
         with pytest.raises(UserError, match=told):
             RLPDCamera(replace(settings, cloned=wrong), made).open(None)
     large = replace(settings, encoder=replace(SMALL, size=7))
-    with pytest.raises(UserError, match="has an encoder of other cameras, pictures or sizes"):
+    with pytest.raises(UserError, match="has an encoder for other cameras, images or sizes"):
         RLPDCamera(large, made).open(None)
     made.close()
 
@@ -176,7 +176,7 @@ def test_what_demo_record_writes_with_cameras_is_learned_from(tmp_path: Path) ->
     frames = dataset.read(0)
     for camera, name in enumerate(("wrist", "scene")):
         images = np.stack([np.asarray(one) for one in frames[f"observation.images.{name}"]])
-        assert np.array_equal(shown.pictures(np.arange(len(shown)))[:, camera].numpy(), images)
+        assert np.array_equal(shown.images(np.arange(len(shown)))[:, camera].numpy(), images)
     np.testing.assert_allclose(shown.state.numpy(), frames["policy.observation"], atol=1e-5)
     place = shown.state[:, :3] / 10.0 + torch.tensor(TASK.workspace.middle) + shown.labels[:, :3] / 10.0
     np.testing.assert_allclose(place.numpy(), frames["simulation.object_position"], atol=2e-3)  # joints have noise

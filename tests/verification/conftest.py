@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from rlstack.verification.records import FlightRecord
+from rlstack.verification.trial_records import FlightRecord
 
 GOAL = np.array([1.0, -2.0, 1.5])
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from rlstack.tasks.bounds import Bounds
-from rlstack.verification.exploration_plots import worth_seeing
+from rlstack.verification.exploration_plots import notable
 from rlstack.verification.exploration_score import score_exploration
-from rlstack.verification.records import ExplorationRecord
-from rlstack.verification.scores import judge
+from rlstack.verification.judgement import judge
+from rlstack.verification.trial_records import ExplorationRecord
 
 
 def seen(
@@ -71,7 +71,7 @@ def test_contact_is_no_success_and_seconds_are_said() -> None:
     )
     assert [reason.split(" is ")[0] for reason in failures[:2]] == ["Success", "Contact"]
     assert "was not measured" in failures[2]
-    assert worth_seeing(hit, 2) == [0, 1]
+    assert notable(hit, 2) == [0, 1]
     guarded = seen([[0.1, 1.0]], interventions=np.array([2]), latency_s=np.array([0.002]))
     score = score_exploration(guarded)
     assert (score["interventions"], score["intervened"], score["latency_p99_ms"]) == (2, 1.0, pytest.approx(2.0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlstack.verification.rollout import FlightNormals
+from rlstack.verification.flight_trials import FlightNormals
 
 
 def test_a_flights_numbers_do_not_depend_on_who_flies_beside_it() -> None:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.tasks.criteria import Criteria
+from rlstack.tasks.quadrotor.success_criteria import SuccessCriteria
 from rlstack.verification.drawing import BAD, COLOURS
+from rlstack.verification.flight_path_plots import WANTED
 from rlstack.verification.flight_plots import draw_flights
-from rlstack.verification.trajectories import WANTED
 
 image = pytest.importorskip("matplotlib.image")
 NAMES = ["error", "trajectories", "success", "recovery", "commands"]
@@ -21,7 +21,7 @@ def pictures(episodes, **arguments):
     """Draw small, with every warning an error, and return {name: (height, width, 3) 0..1}."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        plots = draw_flights(episodes, Criteria(), dpi=50, **arguments)
+        plots = draw_flights(episodes, SuccessCriteria(), dpi=50, **arguments)
     return plots
 
 
@@ -114,7 +114,7 @@ def test_flights_at_the_goal_from_the_start_and_more_backends_than_colours(fligh
 
 
 def test_nothing_flown_is_no_pictures():
-    assert draw_flights({}, Criteria()) == []
+    assert draw_flights({}, SuccessCriteria()) == []
 
 
 def test_without_matplotlib_it_is_said_how_to_get_it(flights, monkeypatch):

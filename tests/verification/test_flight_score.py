@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from rlstack.tasks.bounds import Bounds
-from rlstack.tasks.criteria import Criteria
+from rlstack.tasks.quadrotor.success_criteria import SuccessCriteria
 from rlstack.verification.flight_score import score_flights
-from rlstack.verification.scores import judge, wilson
+from rlstack.verification.judgement import judge
+from rlstack.verification.scores import wilson
 
-HOVER = Criteria()
+HOVER = SuccessCriteria()
 
 
 def hover(*distances):
@@ -101,7 +102,7 @@ def test_json_holds_every_figure_as_a_plain_number(flights):
 
 
 def test_every_figure_has_a_definition_with_the_numbers_it_was_judged_by(flights):
-    result = score_flights(flights(hover(0.05)), Criteria(radius_m=0.35, from_s=2.0, to_s=6.5, lost_m=4.0))
+    result = score_flights(flights(hover(0.05)), SuccessCriteria(radius_m=0.35, from_s=2.0, to_s=6.5, lost_m=4.0))
     documented = result.by_key
     assert "0.35 m" in documented["success"].definition
     assert "from second 2 to second 6.5" in documented["success"].definition
@@ -130,12 +131,12 @@ def test_judge_passes_and_says_why_not(flights):
         ),
     )
     assert reasons == [
-        "10 episodes prove too little: at least 100 are asked.",
-        "Success is 90.0%, but at least 95.0% is asked.",
-        "Lost is 10.0%, but at most 1.0% is asked.",
-        "Position error is 0.050 m, but at most 0.010 m is asked.",
-        "RMSE is 0.050 m, but at most 0.020 m is asked.",
-        "Control latency, 99th percentile was not measured, but at most 2.00 ms is asked.",
+        "10 episodes are too few: at least 100 are required.",
+        "Success is 90.0%, but at least 95.0% is required.",
+        "Lost is 10.0%, but at most 1.0% is required.",
+        "Position error is 0.050 m, but at most 0.010 m is required.",
+        "RMSE is 0.050 m, but at most 0.020 m is required.",
+        "Control latency, 99th percentile was not measured, but at most 2.00 ms is required.",
     ]
 
 
@@ -148,14 +149,14 @@ def test_judge_refuses_what_is_infinite_and_shows_near_misses(flights):
     episodes = flights(hover(3.0, 0.05))
     never = score_flights(episodes, HOVER)
     assert judge(never, Bounds(at_least={"success": 0}, at_most={"lost": 1, "recover_s": 5.0}, episodes=2)) == [
-        "Time to recover is never, but at most 5.00 s is asked."
+        "Time to recover is never, but at most 5.00 s is required."
     ]
     changed = {"success": 0.94996, "lost": 0.0}
     near = dataclasses.replace(
         never, figures=tuple(dataclasses.replace(f, value=changed.get(f.key, f.value)) for f in never.figures)
     )
     assert judge(near, Bounds(at_least={"success": 0.95}, at_most={"lost": 0.01}, episodes=1)) == [
-        "Success is 0.94996, but at least 95.0% is asked."
+        "Success is 0.94996, but at least 95.0% is required."
     ]
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from rlstack.tasks.bounds import Bounds
-from rlstack.verification.race_plots import ending, worth_seeing
+from rlstack.verification.judgement import judge
+from rlstack.verification.race_plots import ending, notable
 from rlstack.verification.race_score import score_races
-from rlstack.verification.records import RaceRecord
-from rlstack.verification.scores import judge
+from rlstack.verification.trial_records import RaceRecord
 
 NAN = np.nan
 
@@ -68,10 +68,10 @@ def test_contact_slow_laps_and_too_few_races_fail() -> None:
     failures = judge(score_races(MINE, YARDSTICK), asked)
     assert [reason.split(" is ")[0] for reason in failures] == ["Success", "Contact"]
     slow = judge(score_races(raced([[12.0, 12.0]] * 3), YARDSTICK), asked)
-    assert slow == ["Flying lap over the baseline's is 1.200, but at most 1.100 is asked."]
+    assert slow == ["Flying lap over the baseline's is 1.200, but at most 1.100 is required."]
     # without a baseline, nothing is known of how fast it is
     assert "was not measured" in judge(score_races(raced([[11.0, 10.5]] * 3)), asked)[0]
-    assert "prove too little" in judge(score_races(raced([[11.0, 10.5]]), raced([[1.0, 10.0]])), asked)[0]
+    assert "are too few" in judge(score_races(raced([[11.0, 10.5]]), raced([[1.0, 10.0]])), asked)[0]
 
 
 def test_nobody_who_finishes_leaves_figures_unmeasured() -> None:
@@ -87,5 +87,5 @@ def test_nobody_who_finishes_leaves_figures_unmeasured() -> None:
 def test_races_are_joined_and_failures_are_seen_first() -> None:
     both = RaceRecord.joined([raced([[1.0, 1.0]]), MINE])
     assert len(both.seeds) == 5 and both.pose.shape == (5, 5, 3) and both.clean_laps == 7
-    assert worth_seeing(MINE, 3).tolist() == [3, 2, 1]
+    assert notable(MINE, 3).tolist() == [3, 2, 1]
     assert [ending(MINE, k) for k in range(4)] == ["finished", "finished", "contact", "out of time"]

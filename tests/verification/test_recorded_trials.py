@@ -13,23 +13,22 @@ import pytest
 
 from rlstack.control.navigation import PLANNERS
 from rlstack.control.navigation.grid_frontier import GridFrontier, GridFrontierSettings
-from rlstack.control.racing_line import PurePursuit, Pursuit, RacingLine
+from rlstack.control.racing_line import PursuitGains, RacingLine, RacingLineController
 from rlstack.policies import load_policy
 from rlstack.robots import load_robot
-from rlstack.sim.bases.moving_obstacles import MovingObstacles
-from rlstack.sim.bases.scenes import Hall, halls
+from rlstack.sim.crowds.moving_obstacles import MovingObstacles
+from rlstack.sim.crowds.scenes import Hall, halls
 from rlstack.sim.grids.terrain import Floors
 from rlstack.sim.maps.tracks import draw_track
 from rlstack.tasks import TASKS
 from rlstack.tasks.wheeled_base.exploration.setting import ExplorationSetting
-from rlstack.verification.crowds import drive_among_people
-from rlstack.verification.exploration import explore
-from rlstack.verification.exploration_floors import drive_explorer
-from rlstack.verification.manipulation import held_out, manipulate, try_in
-from rlstack.verification.navigation import drive
-from rlstack.verification.navigation_episodes import held_out_course
-from rlstack.verification.racing import race
-from rlstack.verification.rollout import rollout
+from rlstack.verification.crowd_trials import drive_among_people
+from rlstack.verification.exploration_trials import explore_floors, explore_grids
+from rlstack.verification.flight_trials import rollout
+from rlstack.verification.manipulation_trials import held_out, manipulate
+from rlstack.verification.navigation_episodes import held_out_episodes
+from rlstack.verification.navigation_trials import drive
+from rlstack.verification.race_trials import race
 from tests.support.arms import write_posture_policy
 from tests.support.drives import Homing
 from tests.support.policies import write_hover_policy, write_tracking_policy
@@ -62,10 +61,10 @@ def driven(who: str, moving: bool) -> Made:
     def made(folder: Path, simulator: str) -> Any:
         robot: Any = load_robot("turtlebot3_burger")
         movers = MovingObstacles(count=(1, 3)) if moving else None
-        course = held_out_course(robot, 4, 3, kinds=("clutter", "corridors"), movers=movers)
+        course = held_out_episodes(robot, 4, 3, kinds=("clutter", "corridors"), movers=movers)
         course = replace(course, limit_s=np.minimum(course.limit_s, 6.0))
         driver = Homing() if who == "homing" else PLANNERS.load(who)(robot)
-        options: dict[str, Any] = {"simulator": simulator, "at_once": 2, "seed": 5}
+        options: dict[str, Any] = {"simulator": simulator, "batch_size": 2, "seed": 5}
         return drive(driver, course, robot, rate_hz=10.0, arrival_m=0.3, name=who, **options)
 
     return made
@@ -74,19 +73,21 @@ def driven(who: str, moving: bool) -> Made:
 def raced(folder: Path, simulator: str) -> Any:
     tracks, robot = [draw_track(seed) for seed in (0, 1)], load_robot("racecar")
     lines = [RacingLine(t.middle[::4], np.full(128, 3.0), t.length_m / 3.0) for t in tracks]
-    driver = PurePursuit(lines, Pursuit(ahead_m=0.5, ahead_s=0.1, lead_s=0.05))
+    driver = RacingLineController(lines, PursuitGains(ahead_m=0.5, ahead_s=0.1, lead_s=0.05))
     return race(driver, tracks, robot, rate_hz=20.0, simulator=simulator, laps=1, seed=4)  # type: ignore[arg-type]
 
 
 def explored(folder: Path, simulator: str) -> Any:
     robot: Any = load_robot("turtlebot3_burger")
     maps = Floors(kinds=("clutter", "corridors")).maps(np.random.default_rng(0), 2, held_out=True)
-    return drive_explorer(PLANNERS.load("frontier_greedy")(robot), robot, maps, 5, simulator=simulator, seed=1)
+    return explore_floors(
+        PLANNERS.load("frontier_greedy")(robot), maps, robot, duration_s=5, simulator=simulator, seed=1
+    )
 
 
 def grids(folder: Path, simulator: str) -> Any:
     setting = ExplorationSetting()
-    return explore(GridFrontier(GridFrontierSettings(choice="greedy")), setting, setting.held_out(7, 5), 40)
+    return explore_grids(GridFrontier(GridFrontierSettings(choice="greedy")), setting, setting.held_out(7, 5), 40)
 
 
 def crowd(folder: Path, simulator: str) -> Any:
@@ -103,9 +104,7 @@ def arm(name: str) -> Made:
         posture = np.full(len(robot.drives), 0.1)
         path = write_posture_policy(folder / "policy.onnx", robot, posture, task=f"arm_{name}", rate_hz=task.rate_hz)
         policy, trials = load_policy(path, robot=robot), held_out(task, robot, 3, 2)
-        if simulator == "batch":
-            return manipulate(policy, task, robot, trials, seed=1, threads=1)
-        return try_in(policy, task, robot, trials, simulator, seed=1)
+        return manipulate(policy, task, robot, trials, simulator, seed=1, threads=1)
 
     return made
 

@@ -17,7 +17,7 @@ from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies import contract_for
 from rlstack.tasks.bounds import Bounds
-from rlstack.tasks.criteria import Criteria
+from rlstack.tasks.quadrotor.success_criteria import SuccessCriteria
 from rlstack.verification.drawing import Plot
 from rlstack.verification.flight_plots import draw_flights
 from rlstack.verification.flight_score import score_flights
@@ -93,7 +93,7 @@ def make(flights) -> Callable[..., Verification]:
             "columns": {
                 column: Column(
                     simulator=records[column].simulator,
-                    score=score_flights(records[column], Criteria()),
+                    score=score_flights(records[column], SuccessCriteria()),
                     bounds=bounds,
                     description="4 flights of 8 s",
                     labels={label: "mass +7% off the robot file"},
@@ -101,7 +101,7 @@ def make(flights) -> Callable[..., Verification]:
                 for column, (_, bounds) in columns.items()
             },
             "first": FIRST,
-            "pictures": draw_flights(records, Criteria(), rotor_names=ROBOT.rotor_names) if draw else (),
+            "pictures": draw_flights(records, SuccessCriteria(), rotor_names=ROBOT.rotor_names) if draw else (),
             "provenance": {"seed": 7, **environment()},
             "command": "rlstack verify policy.onnx --seed 7",
         }
@@ -211,8 +211,8 @@ def test_only_what_went_over_topics_is_called_a_proof(make):
 
 
 def test_baselines_are_shown_beside_the_policy_and_not_judged(make, flights):
-    lost = score_flights(flights(np.full((81, 4), 3.0)), Criteria())
-    near = score_flights(flights(np.full((81, 4), 0.012)), Criteria())
+    lost = score_flights(flights(np.full((81, 4), 3.0)), SuccessCriteria())
+    near = score_flights(flights(np.full((81, 4), 0.012)), SuccessCriteria())
     plain = make()
     assert "classical" not in words(render(plain))
     columns = dict(plain.columns)
@@ -240,7 +240,7 @@ def test_a_failure_is_told_with_its_reasons(make):
     bounds = Bounds(at_least={"success": 0.93}, episodes=1)
     failed = make({"batch": COLUMNS["batch"], "mujoco": (0.3, bounds)}, reasons=("isaac: not installed.",))
     page = render(failed)
-    reasons = ["isaac: not installed.", "mujoco: Success is 0.0%, but at least 93.0% is asked."]
+    reasons = ["isaac: not installed.", "mujoco: Success is 0.0%, but at least 93.0% is required."]
     data = failed.to_json()
     assert (data["passed"], data["reasons"]) == (False, reasons)
     assert "Failed" in words(page) and "Passed" not in words(page)

@@ -60,7 +60,7 @@ def test_disturbances_are_told_by_label_with_their_numbers():
         "mass -10 to +10% off the robot file; gust of median 99.3 mN, up to 132 mN (50% of the weight)"
         " starting at 0.5 to 2.0 s for 1.0 s"
     )
-    assert described["late"] == "commands 20 ms late"  # a gust of no duration is none
+    assert described["late"] == "commands delayed by 20 ms"  # a gust of no duration is none
 
 
 def test_constant_force_and_torque():

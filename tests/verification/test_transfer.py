@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlstack.tasks.criteria import Criteria
+from rlstack.tasks.quadrotor.success_criteria import SuccessCriteria
 from rlstack.verification.flight_score import score_flights
-from rlstack.verification.records import FlightRecord
 from rlstack.verification.scores import Figure, Score, mean_interval, median_interval
 from rlstack.verification.transfer import TransferTable
+from rlstack.verification.trial_records import FlightRecord
 
 
 @settings(deadline=None)
@@ -71,7 +71,7 @@ def test_a_command_that_is_missing_from_the_record_does_not_hide_a_flights_effor
         labels=np.array(["none"] * count),
         wall_s=1.0,
     )
-    found = score_flights(flights, Criteria(from_s=0.5, to_s=2.0, duration_s=2.0))
+    found = score_flights(flights, SuccessCriteria(from_s=0.5, to_s=2.0, duration_s=2.0))
     effort = found.figure("effort_rad_s")
     assert (effort.value, effort.interval) == (1.0, (1.0, 1.0))
     assert found["success"] == 1.0

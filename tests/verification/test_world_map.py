@@ -11,7 +11,7 @@ import pytest
 from rlstack.errors import UserError
 from rlstack.sim.obstacle import Obstacle
 from rlstack.sim.world import Wind, World, load_world, world_names
-from rlstack.verification.world_map import describe_world, draw_world, draw_worlds
+from rlstack.verification.world_map import describe_world, draw_world
 
 image = pytest.importorskip("matplotlib.image")
 
@@ -73,12 +73,6 @@ def test_every_world_is_drawn_without_warnings_and_the_same_each_time(name: str)
     assert width == 400 and 150 < height < 900
 
 
-def test_several_worlds_make_one_picture() -> None:
-    worlds = [load_world(name) for name in world_names()]
-    one, five = pixels(draw_worlds(worlds[:1], dpi=40)), pixels(draw_worlds(worlds[:5], dpi=40))
-    assert five.shape[0] == 2 * one.shape[0] and five.shape[1] == one.shape[1]
-
-
 def test_the_table_says_what_there_is() -> None:
     crates = (box("crate_1", 2.0, 1.0, 0.25, BLUE), box("crate_2", -2.0, 1.0, 0.75, BLUE))
     ball = Obstacle(name="ball", shape="sphere", size_m=(0.4,) * 3, position_m=(0.0, 3.0, 0.2), mass_kg=0.5)
@@ -111,9 +105,8 @@ def test_a_mujoco_model_is_described_and_not_drawn(tmp_path: Path) -> None:
     path.write_text("<mujoco/>")
     world = load_world(path)
     assert f"{path}, for MuJoCo alone" in describe_world(world)
-    for draw in (lambda: draw_world(world), lambda: draw_worlds([world])):
-        with pytest.raises(UserError, match=r"Only MuJoCo can display .*: open it in MuJoCo's viewer"):
-            draw()
+    with pytest.raises(UserError, match=r"Only MuJoCo can display .*: open it in MuJoCo's viewer"):
+        draw_world(world)
 
 
 def test_without_matplotlib_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from rlstack.bringup.apart import measure_apart, train_apart
+from rlstack.bringup.measured_process import measure_part, measure_training
 from rlstack.errors import UserError
 from rlstack.files import write_json
 
@@ -90,7 +90,7 @@ QUICK = Sizes(
 """Sizes for a smoke test that takes seconds; the figures mean nothing."""
 
 LOOKS = ("--selection.after", "0.1", "--selection.every", "0.1")
-"""Evaluations of the second training run: one every tenth."""
+"""Evaluations of the second training run: after every tenth of its steps."""
 
 
 def bench(
@@ -118,7 +118,7 @@ def bench(
         raise UserError(f"--seed {seed} is not allowed: give 0 or more.")
     if json is not None and json.is_dir():
         raise UserError(f"--json {json} is not allowed: it is a folder; name a file in it.")
-    sizes = QUICK if quick else Sizes()
+    sizes, pip = QUICK if quick else Sizes(), f"{Path(sys.executable).name} -m pip install"
     installed = [name for name, peer in PEERS.items() if importlib.util.find_spec(peer.module) is not None]
     found: dict[str, Any] = {
         "machine": machine(device),
@@ -128,7 +128,11 @@ def bench(
         "seed": seed,
         "sizes": asdict(sizes),
         "peers": {
-            name: {"installed": name in installed, "install": _pip(peer.packages), "purpose": peer.purpose}
+            name: {
+                "installed": name in installed,
+                "install": f"{pip} {peer.packages}",
+                "purpose": peer.purpose,
+            }
             for name, peer in PEERS.items()
         },
     }
@@ -158,7 +162,7 @@ def _parts(sizes: Sizes, seed: int, device: str, scratch: Path, found: dict[str,
     cold = scratch / "kernels-training" if sizes.again else fresh  # compile twice only for the comparison
 
     def train(name: str, *more: str) -> dict[str, Any]:
-        return train_apart(RECIPE, seed, scratch / name, (*options, *more), cold)
+        return measure_training(RECIPE, seed, scratch / name, (*options, *more), cold)
 
     def training() -> dict[str, Any]:
         cold = train("cold")
@@ -168,11 +172,11 @@ def _parts(sizes: Sizes, seed: int, device: str, scratch: Path, found: dict[str,
     def policy() -> dict[str, Any]:
         file = found["training"]["cold"].pop("policy")
         (found["training"]["warm"] or {}).pop("policy", None)
-        return measure_apart("policy", file=file, episodes=sizes.episodes, calls=sizes.calls)
+        return measure_part("policy", file=file, episodes=sizes.episodes, calls=sizes.calls)
 
     return {
-        "simulator": lambda: measure_apart("simulator", fresh, **rates, device=device, flights=sizes.flights),
-        "environment": lambda: measure_apart("environment", fresh, task=TASK, **rates, device=device, seed=seed),
+        "simulator": lambda: measure_part("simulator", fresh, **rates, device=device, flights=sizes.flights),
+        "environment": lambda: measure_part("environment", fresh, task=TASK, **rates, device=device, seed=seed),
         "training": training,
         "policy": policy,
     }
@@ -182,11 +186,11 @@ def _peer_parts(sizes: Sizes, seed: int, device: str) -> dict[str, Callable[[], 
     rates: dict[str, Any] = {"robots": sizes.robots, "seconds": sizes.seconds, "repeats": sizes.repeats}
     learning: dict[str, Any] = {"budget_cpu_s": sizes.peer_budget_cpu_s, "episodes": sizes.episodes, "seed": seed}
     return {
-        "crazyflow": lambda: measure_apart("crazyflow", **rates, device=device, flights=sizes.flights),
-        "stable-baselines3": lambda: measure_apart(
+        "crazyflow": lambda: measure_part("crazyflow", **rates, device=device, flights=sizes.flights),
+        "stable-baselines3": lambda: measure_part(
             "stable-baselines3", recipe=PPO_RECIPE, **learning, envs=sizes.peer_robots
         ),
-        "foundation-policy": lambda: measure_apart("foundation-policy", calls=sizes.calls),
+        "foundation-policy": lambda: measure_part("foundation-policy", calls=sizes.calls),
     }
 
 
@@ -238,10 +242,6 @@ def _version(package: str) -> str:
     import rlstack
 
     return rlstack.__version__
-
-
-def _pip(packages: str) -> str:
-    return f"{Path(sys.executable).name} -m pip install {packages}"
 
 
 def _write(json: Path | None, found: dict[str, Any]) -> None:

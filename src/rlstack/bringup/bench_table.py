@@ -26,12 +26,12 @@ def _machine(found: dict[str, Any]) -> str:
     lines = [
         f"{it['processor']}, {it['cores']} cores, {it['memory_gib']:g} GiB, {it['system']}, load {it['load']:g}",
         f"Python {it['python']}, {versions}",
-        "One thread. CPU-seconds are user and system time. Rates are medians, in brackets the least and the most.",
+        "One thread. CPU-seconds are user and system time. Rates are medians, with minimum and maximum in brackets.",
     ]
     if it.get("gpu"):
         lines.insert(1, it["gpu"])
     if found["quick"]:
-        lines.append("QUICK: everything was tried on a small scale, and the figures mean nothing.")
+        lines.append("QUICK: a smoke test on a small scale; the figures mean nothing.")
     return "\n".join(lines)
 
 

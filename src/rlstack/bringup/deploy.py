@@ -9,14 +9,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rlstack.bringup.deployment import deployment_of
-from rlstack.bringup.monitor import Monitor
-from rlstack.bringup.process import Process, System
-from rlstack.bringup.proof import alone_in, require_proof
+from rlstack.bringup.kind_deployment import deployment_of
+from rlstack.bringup.node_process import System
 from rlstack.bringup.robot_group import robot_group
-from rlstack.bringup.supervisor import Outcome, Supervisor
+from rlstack.bringup.status_monitor import Monitor
+from rlstack.bringup.supervisor import Supervisor
 from rlstack.bringup.system import START_S, deploy_system, simulate_system
 from rlstack.bringup.teleop import with_human
+from rlstack.bringup.verification_check import only_simulator, require_verification
 from rlstack.errors import UserError
 from rlstack.files import write_json
 from rlstack.interfaces import topics
@@ -28,7 +28,7 @@ FIRST_ODOMETRY_S = 60.0
 """Time limit for the robot node's first odometry: Python, ROS and a simulator have to load."""
 
 STILL_S = 20.0
-"""Longest standstill of the robot's time in a run with a time limit."""
+"""Longest time for which the robots' clock may stand still in a run with a time limit."""
 
 _STATUS_PERIOD_S = 1.0
 
@@ -44,13 +44,11 @@ def checked_deployment(
 ) -> System:
     """Return the system that runs ``policy``, if it is verified; a planner (``driver``) needs no verification.
 
+    Args as in :func:`deploy_system`, and:
+
     Args:
-        policy: The policy file.
-        robot: A robot's name or file.
-        backend: The backend behind the common topics.
         force: Run although the policy has no passing verification beside it, or was trained on other vehicles.
         teleop: An operator may correct the policy, see :func:`rlstack.bringup.teleop.with_human`.
-        options: The other arguments of :func:`deploy_system`.
 
     Raises:
         UserError: Unknown robot or backend, a bad policy file or one for another robot; without ``force`` also a
@@ -66,13 +64,11 @@ def checked_deployment(
     departures = family_departures(contract, spec)
     if not force:
         if departures:
-            raise UserError(
-                f"{' '.join(departures)} Choose another robot or policy, or fly it all the same with --force."
-            )
+            raise UserError(f"{' '.join(departures)} Choose another robot or policy, or run it anyway with --force.")
         any_robot = bool(contract.family) and load_policy(policy).contract.needs_robot
         unnamed = any_robot or robot.endswith((".yaml", ".yml"))
-        record = require_proof(policy, spec, f" --robot {robot}" if unnamed else "")
-        if alone := alone_in(record):
+        record = require_verification(policy, spec, f" --robot {robot}" if unnamed else "")
+        if alone := only_simulator(record):
             print(
                 f"rlstack: {policy} is verified in one simulator only, {alone}, and may exploit its flaws. Verify it in"
                 " another one too.",
@@ -95,19 +91,16 @@ def deploy(
 ) -> int:
     """Run ``policy`` until Ctrl-C or for ``seconds`` of the robots' time; return the exit status.
 
+    Args as in :func:`checked_deployment`, and:
+
     Args:
-        policy: The policy file.
-        robot: A robot's name or file.
-        backend: The backend behind the common topics.
         goal_yaw: Heading to hold at the goal, rad.
         no_arm: Leave simulators disarmed, too.
         seconds: Duration, after which a summary is printed.
-        force: See :func:`checked_deployment`.
         json: File for the summary.
-        options: Further arguments of :func:`checked_deployment`.
 
     Raises:
-        UserError: See :func:`checked_deployment`; or no odometry came.
+        UserError: See :func:`checked_deployment`; or no odometry arrived.
     """
     if seconds is not None and not (math.isfinite(seconds) and seconds > 0.0):
         raise UserError(f"--seconds {seconds} is not allowed: give a number above 0.")
@@ -126,7 +119,7 @@ def deploy(
     policies = [process for process in system.processes if "goal_yaw" in process.parameters]
     deployment = deployment_of(load_robot(robot))
     inputs = [port.name for port in system.contract.inputs] if system.contract is not None else []
-    goals = {process.namespace: _goal(process) for process in policies}
+    goals: dict[str, Any] = {process.namespace: process.parameters["goal_position"] for process in policies}
     monitor = Monitor(goals, deployment.tracked(inputs))
     started = shown = moved = time.monotonic()
     last_s = -1.0
@@ -138,11 +131,11 @@ def deploy(
         monitor.spin(0.05)
         now = time.monotonic()
         if not monitor.seen and now - started > FIRST_ODOMETRY_S + START_S * (len(policies) - 1):
-            raise UserError(f"No odometry came within {now - started:.0f} s: look at the robot node's log lines above.")
+            raise UserError(f"No odometry arrived within {now - started:.0f} s: see the robot node's log lines above.")
         if monitor.seconds != last_s:
             last_s, moved = monitor.seconds, now
         if monitor.seen and seconds is not None and now - moved > STILL_S:
-            raise UserError(f"The robot's time has stood still for {STILL_S:g} s: look at the nodes' log lines above.")
+            raise UserError(f"The robot's time has stood still for {STILL_S:g} s: see the nodes' log lines above.")
         if now - shown >= _STATUS_PERIOD_S:
             shown = now
             print(monitor.line(), flush=True)
@@ -151,7 +144,7 @@ def deploy(
         return seconds is None or monitor.seconds < seconds
 
     try:
-        status = _end(supervisor.run(tick))
+        status = supervisor.run(tick).report()
     finally:
         monitor.close()
     if monitor.seen:
@@ -166,22 +159,10 @@ def deploy(
     return status
 
 
-def _goal(policy: Process) -> tuple[float, ...]:
-    goal = policy.parameters["goal_position"]
-    assert isinstance(goal, tuple)
-    return goal
-
-
 def simulate(robot: str = "crazyflie", backend: str = "mujoco", **options: Any) -> int:
     """Run simulated robots that wait for commands, until Ctrl-C; return the exit status.
 
-    Args:
-        robot: A robot's name or file.
-        backend: A simulator.
-        options: The other arguments of :func:`rlstack.bringup.system.simulate_system`.
-
-    Raises:
-        UserError: See :func:`rlstack.bringup.system.simulate_system`.
+    Args and errors as in :func:`rlstack.bringup.system.simulate_system`.
     """
     system = simulate_system(robot, backend, **options)
     kind = kind_topics(load_robot(robot))
@@ -192,10 +173,4 @@ def simulate(robot: str = "crazyflie", backend: str = "mujoco", **options: Any) 
 
 def supervise(system: System) -> int:
     """Run ``system`` to its end, print one sentence if it failed, and return the exit status."""
-    return _end(Supervisor(system).run())
-
-
-def _end(outcome: Outcome) -> int:
-    if outcome.status not in (0, 130):  # no message after Ctrl-C
-        print(f"rlstack: {outcome.sentence}", file=sys.stderr, flush=True)
-    return outcome.status
+    return Supervisor(system).run().report()

@@ -187,7 +187,7 @@ def _tf2() -> tuple[State, str]:
     if importlib.util.find_spec("tf2_msgs") is None:
         return "missing", ""
     state, detail = _run("from tf2_msgs.msg import TFMessage\nTFMessage.__import_type_support__()")
-    return state, "made by rlstack" if state == "ok" and tf2_messages.is_ours() else detail
+    return state, "made by rlstack" if state == "ok" and tf2_messages.PACKAGE.is_ours() else detail
 
 
 def _program(name: str, *version: str) -> Callable[[], tuple[State, str]]:
@@ -248,8 +248,8 @@ PARTS: tuple[Part, ...] = (
     ),
     Part(
         "tf2_msgs",
-        "/tf, with which RViz and Foxglove place a robot's frames",
-        f"{sys.executable} -m rlstack.interfaces.tf2_messages --again makes it; a system ROS 2 has it"
+        "/tf, which RViz and Foxglove need to place a robot's frames",
+        f"{sys.executable} -m rlstack.interfaces.tf2_messages --again builds it; a system ROS 2 has it"
         " (sudo apt install ros-jazzy-tf2-msgs)",
         _tf2,
     ),
@@ -261,14 +261,14 @@ PARTS: tuple[Part, ...] = (
     ),
     Part(
         "colcon",
-        "building in a ROS 2 workspace; pip install does without it",
+        "building in a ROS 2 workspace; pip install does not need it",
         _pip("colcon-common-extensions"),
         _program("colcon"),
     ),
     Part("mujoco", "the MuJoCo backend", _pip("mujoco"), _heavy("mujoco", "mujoco")),
     Part(
         "EGL",
-        "pictures and cameras from MuJoCo without a screen",
+        "images and cameras from MuJoCo without a display",
         "sudo apt install libegl1 libgl1-mesa-dri",
         _egl,
     ),
@@ -276,7 +276,7 @@ PARTS: tuple[Part, ...] = (
     Part("isaacsim", "the Isaac Sim backend", _ISAAC.install, _ISAAC.look),
     Part("llvmlite", "the batch simulator's machine code", _pip("llvmlite"), _heavy("llvmlite", "llvmlite")),
     Part("warp", "the batch simulator on a GPU", _pip("warp-lang"), _heavy("warp", "warp-lang")),
-    Part("scipy", "maps, planners and people of bases", _pip("scipy"), _heavy("scipy.sparse.csgraph", "scipy")),
+    Part("scipy", "maps, planners and pedestrians of bases", _pip("scipy"), _heavy("scipy.sparse.csgraph", "scipy")),
     Part("torch", "training and export", _pip("torch==2.13.0"), _heavy("torch", "torch", _TORCH)),
     Part("rsl_rl", "PPO", _pip("rsl-rl-lib"), _heavy("rsl_rl", "rsl-rl-lib")),
     Part("rich", "the progress bar of training", _pip("rich"), _package("rich", "rich")),
@@ -284,7 +284,7 @@ PARTS: tuple[Part, ...] = (
     Part("matplotlib", "the plots in reports", _pip("matplotlib"), _package("matplotlib", "matplotlib")),
     Part(
         "opencv",
-        "cameras with a lens, undistorting, image encodings",
+        "lens distortion of cameras, image encodings",
         _pip("opencv-python-headless"),
         _heavy("cv2", "opencv-python-headless"),
     ),
@@ -301,13 +301,13 @@ PARTS: tuple[Part, ...] = (
     Part("av", "camera videos in datasets", _pip("av"), _heavy("av", "av")),
     Part(
         "pyspacemouse",
-        "a SpaceMouse that leads an arm",
+        "teleoperation of an arm with a SpaceMouse",
         f"{_pip('pyspacemouse')} (Debian: sudo apt install libhidapi-hidraw0)",
         _package("pyspacemouse", "pyspacemouse"),
     ),
     Part(
         "scservo_sdk",
-        "a leader arm of Feetech servos",
+        "teleoperation with a leader arm of Feetech servos",
         _pip("feetech-servo-sdk"),
         _package("scservo_sdk", "feetech-servo-sdk"),
     ),

@@ -17,18 +17,19 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rlstack.arrays import Array
-from rlstack.bringup.deployment import deployment_of
 from rlstack.bringup.goal_publisher import GoalPublisher, Goals
-from rlstack.bringup.parallel import OnProgress
-from rlstack.bringup.process import Parameter, System
+from rlstack.bringup.kind_deployment import deployment_of
+from rlstack.bringup.node_process import Parameter, System
 from rlstack.bringup.supervisor import Supervisor
 from rlstack.bringup.system import deploy_system
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Reading, Signals
 from rlstack.nodes.shutdown import shut_down
-from rlstack.verification.episode_simulator import EpisodeSimulator
+from rlstack.verification.jointed_trials import JointedLog, JointedSimulator
+from rlstack.verification.parallel import OnProgress
 from rlstack.verification.report import OVER_TOPICS
+from rlstack.verification.trial_records import TrialRecord
 
 START_S = 60.0
 """Time limit from the nodes' start to the first command that passes the guard: a node needs 2 s of CPU time to start,
@@ -41,7 +42,7 @@ _LOOK_S = 0.05
 
 
 FAR = 1e3
-"""m, m/s or rad/s: the guard's limits in trials that exceed those of the robot file."""
+"""m, m/s or rad/s: guard limits for trials that exceed those of the robot file."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,6 @@ class EpisodeRecorder(ABC):
 
     Args:
         simulator: The simulator of the episodes.
-        on_progress: Called after every episode with the number done and the total.
     """
 
     warm_up_steps = 5
@@ -67,9 +67,11 @@ class EpisodeRecorder(ABC):
     """Guard parameters that differ from the deployment's."""
     goals: Goals | None = None
     """Goals published to the nodes; None: the task has no goal."""
+    on_progress: OnProgress | None = None
+    """Called after every episode with the number done and the total."""
 
-    def __init__(self, simulator: Any, on_progress: OnProgress | None) -> None:
-        self.simulator, self._count, self._on_progress = simulator, len(simulator), on_progress
+    def __init__(self, simulator: Any) -> None:
+        self.simulator, self._count = simulator, len(simulator)
         self.rate_hz = float(simulator.robot.control_rate_hz)
         self.interventions = np.zeros(self._count, dtype=np.int64)
         """(N,) number of guard interventions."""
@@ -83,6 +85,10 @@ class EpisodeRecorder(ABC):
     @abstractmethod
     def record(self) -> bool:
         """Record the state after :attr:`period` periods of the :attr:`episode`; return whether the episode is over."""
+
+    @abstractmethod
+    def result(self) -> TrialRecord:
+        """Return the record of all episodes; the fields that every record has are filled in later."""
 
     def commanded(self, sent: Signals) -> None:  # noqa: B027
         """Record the command since the last :meth:`record`; :attr:`period` still has its number."""
@@ -133,8 +139,8 @@ class EpisodeRecorder(ABC):
 
     def _next(self) -> None:
         self.episode, self.period = self.episode + 1, 0
-        if self._on_progress is not None and self.episode > 0:
-            self._on_progress(self.episode, self._count)
+        if self.on_progress is not None and self.episode > 0:
+            self.on_progress(self.episode, self._count)
         if self.done:
             return
         number, sender = self.episode, self._sender
@@ -150,42 +156,100 @@ class EpisodeRecorder(ABC):
             self.interventions[self.episode] += max(more, 0)
 
 
+class JointedRecorder(EpisodeRecorder):
+    """Records episodes of a :class:`rlstack.verification.jointed_trials.JointedSimulator` in a log.
+
+    Args:
+        simulator: The simulator of the episodes.
+        log: Their log.
+        goals: One goal for each episode; None: the task has no goal.
+    """
+
+    def __init__(self, simulator: JointedSimulator, log: JointedLog, goals: Goals | None = None) -> None:
+        super().__init__(simulator)
+        self._log, self.goals = log, goals
+
+    def record(self) -> bool:
+        """Record the state at the end of each policy step; return whether the episode is over."""
+        k, between = divmod(self.period, self.simulator.every)
+        if between:
+            return False
+        return bool(self._log.observe([self.episode], k, np.array([self.simulator.lost]), *self.simulator.measured)[0])
+
+    def result(self) -> TrialRecord:
+        """Return the record of all episodes."""
+        record: TrialRecord = self._log.record("")
+        return record
+
+
 def run_episodes(
-    policy: str | Path, robot: str, backend: str, recorder: EpisodeRecorder, *, driver: str = ""
-) -> dict[str, Any]:
-    """Run every episode of a recorder through the nodes of the deployment.
+    make_recorder: Callable[..., EpisodeRecorder],
+    policy: str | Path,
+    trials: Any,
+    robot: Any,
+    backend_name: str = "mujoco",
+    *,
+    robot_name: str = "",
+    driver: str = "",
+    name: str = "",
+    seed: int | None = 0,
+    first: int = 0,
+    on_progress: OnProgress | None = None,
+    **options: Any,
+) -> Any:
+    """Run trials one after the other through the nodes of the deployment, and return their record.
 
     The robot node runs in this process, the others in processes of their own, with the guard's rules except for the
     recorder's ``guard_parameters``. Time jumps between episodes, and the nodes reset as after any reset. In lock step,
     time waits for every command, so the speed of this machine does not matter.
 
     Args:
+        make_recorder: Makes the recorder for ``backend_name``, ``robot``, ``trials``, ``seed``, ``first`` and the
+            ``options``; its simulator is not yet connected.
         policy: The policy file; empty if a planner drives alone.
-        robot: The name or file that the nodes load.
-        backend: The simulator's name.
-        recorder: Recorder of the episodes, with a simulator that is not yet connected.
-        driver: The planner of the commanding node; empty: the policy node commands.
-
-    Returns:
-        The fields of every :class:`rlstack.verification.records.TrialRecord`: ``simulator``, ``wall_s``,
-        ``interventions`` and ``latency_s``.
+        trials: N trials.
+        robot: The robot.
+        backend_name: A simulator.
+        robot_name: The name or file that the nodes load; empty for the robot's name.
+        driver: The planner of the commanding node, such as ``dwa``, or ``astar_policy`` that leads the policy; empty:
+            the policy node commands.
+        name: Name of the policy or planner, for reports.
+        seed: Seed of the sensors' noise, combined with the trial's number; None: no noise, where a task supports that.
+        first: The number of the first trial.
+        on_progress: Called after every trial with the number done and the total.
+        options: Further arguments of ``make_recorder``.
 
     Raises:
-        UserError: A node ended, or a command did not come.
+        UserError: The backend does not support the trials, a node ended, or a command did not arrive.
     """
     from rlstack.nodes.runtime import prepare_environment, require_ros
 
+    recorder = make_recorder(backend_name, robot, trials, seed=seed, first=first, **options)
+    recorder.on_progress = on_progress
     require_ros()
     prepare_environment()
-    namespace = f"/verify_{os.getpid()}"  # apart from other systems in this domain
-    system = deploy_system(policy, robot, backend, driver=driver, namespace=namespace, lock_step=True, auto_arm=True)
-    simulator: EpisodeSimulator = recorder.simulator
-    fence = deployment_of(simulator.robot).fence(((-FAR,) * 3, (FAR,) * 3))
+    namespace = f"/verify_{os.getpid()}"  # separate from other systems in this domain
+    system = deploy_system(
+        policy,
+        robot_name or robot.name,
+        backend_name,
+        driver=driver,
+        namespace=namespace,
+        lock_step=True,
+        auto_arm=True,
+    )
+    fence = deployment_of(robot).fence(((-FAR,) * 3, (FAR,) * 3))
     guard = {**fence, **recorder.guard_parameters}  # trials run outside the robot file's geofence
-    wall_s = _conduct(_without_robot(system, guard), simulator, recorder, namespace)
-    where = f"{backend} {OVER_TOPICS}"
-    found = {"interventions": recorder.interventions, "latency_s": recorder.latency_s}
-    return {"simulator": where, "rate_hz": recorder.rate_hz, "wall_s": wall_s, **found}
+    wall_s = _conduct(_without_robot(system, guard), recorder.simulator, recorder, namespace)
+    record = recorder.result()
+    return replace(
+        record,
+        simulator=f"{backend_name} {OVER_TOPICS}",
+        driver=name,
+        wall_s=wall_s,
+        interventions=recorder.interventions,
+        latency_s=recorder.latency_s,
+    )
 
 
 def _without_robot(system: System, guard: Mapping[str, Parameter]) -> System:
@@ -240,13 +304,13 @@ class _Watch:
         self._steps = steps
         allowed = STUCK_S if running else START_S
         if now - self._moved > allowed:
-            what = "command came" if running else "command of the policy was let through by the guard"
+            what = "command arrived" if running else "command of the policy passed the guard"
             raise UserError(f"No {what} within {allowed:g} s over topics{self._said()}")
         return True
 
     def _said(self) -> str:
         last = " | ".join(line for line in self.lines if line.strip())
-        return f"; it last said: {last}" if last else "."
+        return f"; its last log lines: {last}" if last else "."
 
 
 @contextmanager
@@ -307,7 +371,7 @@ def _conduct(system: System, backend: Any, recorder: EpisodeRecorder, namespace:
         namespace: Namespace of all nodes.
 
     Raises:
-        UserError: A node ended, or a command did not come.
+        UserError: A node ended, or a command did not arrive.
     """
     lines: deque[str] = deque(maxlen=5)
     started = time.monotonic()

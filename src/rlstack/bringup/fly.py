@@ -30,8 +30,8 @@ def fly(
     Returns:
         0 when the policy passed, 1 when it did not, 130 when training was stopped.
     """
-    from rlstack.training.command import flown_by, for_a_family, parse_recipe, robot_option, train
-    from rlstack.verification.evaluator import describe_evaluation
+    from rlstack.training.command import for_a_family, parse_recipe, robot_option, train, verification_robot
+    from rlstack.verification.training_evaluation import describe_evaluation
 
     options = parse_recipe(recipe, [] if seed is None else ["--seed", str(seed)])
     result = train(options.recipe, out)
@@ -41,12 +41,12 @@ def fly(
     print(
         f"Trained {result.steps:,} steps in {result.seconds:.0f} s."
         f" {describe_evaluation(options.recipe.task_settings, result.evaluation)}\n"
-        "Now the policy file is flown: in every simulator that is here, and over ROS 2 topics. This takes a minute or"
+        "Now the policy file is verified, in every installed simulator and over ROS 2 topics. This takes a minute or"
         " two."
     )
-    robot = flown_by(options.recipe, result.policy)
+    robot = verification_robot(options.recipe, result.policy)
     if robot != options.recipe.robot:
-        print(f"{options.recipe.robot} is outside the family that it was trained over, so {robot} flies it.")
+        print(f"{options.recipe.robot} is outside the trained family, so {robot} flies it.")
     option = robot_option(robot, for_a_family(options.recipe))
     verified = verify(result.policy, robot=robot if option else "", on_progress=on_progress)
     print("\n" + verified.table())
@@ -57,12 +57,12 @@ def fly(
 
 
 def _next_commands(recipe: str, policy: Path, robot: str, passed: bool) -> str:
-    deploy, fly = f"rlstack up deploy --policy {policy}{robot}", "fly it now, in real time, over ROS 2 topics"
+    deploy, fly = f"rlstack up deploy --policy {policy}{robot}", "run it in real time, over ROS 2 topics"
     commands = {
         **({deploy: fly} if passed else {f"{deploy} --force": f"{fly}, although it has not passed"}),
-        f"rlstack show {policy}": "everything that the policy file promises",
-        f"rlstack verify {policy}{robot}": "prove it again, on other starts with --seed",
-        f"rlstack train {recipe} --help": "every number that you can change",
+        f"rlstack show {policy}": "the policy file's contract",
+        f"rlstack verify {policy}{robot}": "verify it again; --seed draws other starts",
+        f"rlstack train {recipe} --help": "all settings",
     }
     if sys.prefix != sys.base_prefix and "VIRTUAL_ENV" not in os.environ:
         activate = os.path.relpath(Path(sys.prefix) / "bin" / "activate")

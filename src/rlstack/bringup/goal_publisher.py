@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.interfaces import topics
-from rlstack.interfaces.messages import path_message
+from rlstack.interfaces.path_messages import path_message
 from rlstack.robots import frames
 from rlstack.tasks.quadrotor.paths import Paths
 
@@ -33,7 +33,7 @@ class Goals(Protocol):
 
 
 class GoalPublisher:
-    """Publishes ``goal`` and, if the scenario has paths, ``goal_path``; initially, to stay at the first goal.
+    """Publishes ``goal`` and, if the scenario has paths, ``goal_path``; the first path stays at the first goal.
 
     It is the only source of goals in a verification.
 

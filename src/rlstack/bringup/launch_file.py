@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rlstack.bringup.process import Process, System, python_module
+from rlstack.bringup.node_process import Process, System, python_module
 from rlstack.errors import UserError, unknown_name
 
 if TYPE_CHECKING:
@@ -126,9 +126,9 @@ def boolean(text: str) -> bool:
     return text.lower() == "true"
 
 
-def maybe_boolean(text: str) -> bool | None:
-    """Read ``true``, ``false``, or nothing for None."""
-    return boolean(text) if text else None
+def optional(convert: Convert) -> Convert:
+    """Return a reader that maps empty text to None and reads other text with ``convert``."""
+    return lambda text: convert(text) if text.strip() else None
 
 
 def number(text: str) -> float:
@@ -150,21 +150,11 @@ def integer(text: str) -> int:
         raise ValueError("must be a whole number") from None
 
 
-def maybe_integer(text: str) -> int | None:
-    """Read a whole number, or nothing for None."""
-    return integer(text) if text else None
-
-
 def numbers(text: str) -> tuple[float, ...]:
-    """Read finite numbers between spaces or commas, with or without brackets."""
+    """Read finite numbers separated by spaces or commas, with or without brackets."""
     return tuple(number(part) for part in text.strip("[]() ").replace(",", " ").split())
 
 
-def maybe_numbers(text: str) -> tuple[float, ...] | None:
-    """Read finite numbers, or nothing for None."""
-    return numbers(text) if text.strip() else None
-
-
 def words(text: str) -> tuple[str, ...]:
-    """Read words between spaces."""
+    """Read words separated by spaces."""
     return tuple(text.split())

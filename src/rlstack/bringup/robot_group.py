@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from rlstack.arrays import Array
-from rlstack.bringup.process import Parameter, Process
+from rlstack.bringup.node_process import Parameter, Process
 from rlstack.errors import UserError, unknown_name
 from rlstack.interfaces.backend import BACKENDS
 from rlstack.nodes.robot_backends import robot_namespaces
@@ -67,15 +67,9 @@ def robot_group(
 ) -> RobotGroup:
     """Return one robot, or several in one simulation, with their robot node.
 
+    Args as in :func:`rlstack.bringup.system.deploy_system`, and:
+
     Args:
-        robot: A robot's name or file.
-        backend: The backend behind the common topics.
-        world: Name or file of the world (simulators only).
-        count: Number of robots (simulators only).
-        namespace: Namespace of the robots' topics.
-        real_time_factor: Simulated seconds per second (simulators only).
-        lock_step: Time waits for every command (simulators only).
-        noise_seed: Seed of the simulated sensors' noise.
         start_height_m: Start in the air.
 
     Raises:

@@ -41,14 +41,25 @@ def rviz_config(robot: RobotSpec, namespace: str | None = None, frame_prefix: st
     within = f"/{name}/" if name else "/"
     deployment: Any = find_kind(robot.kind).load("deployment")(robot)
     size = deployment.extent_m
+    odometry = {
+        "Angle Tolerance": 0.3,
+        "Covariance": {"Value": False},
+        "Keep": 100,
+        "Position Tolerance": round(size, 3),
+        "Shape": {"Value": "Arrow", "Alpha": 0.6, "Color": _ORANGE, **_arrow(size)},
+        "Topic": topic_property(within + topics.ODOM, sensor=True, filtered=True),
+    }
+    axes = {"Axes Length": round(size, 3), "Axes Radius": round(0.06 * size, 4), "Shape": "Axes"}
+    goal, path = (topic_property(within + topic, filtered=True) for topic in (topics.GOAL, topics.GOAL_PATH))
+    model = topic_property(within + topics.ROBOT_DESCRIPTION, latched=True)
     displays = [
-        _grid(size),
+        _display("Grid", "Grid", {"Cell Size": 1.0 if size > 0.3 else 0.5, "Plane Cell Count": 20}),
         _markers("World", topics.WORLD_MARKERS, latched=True),
-        _model(within + topics.ROBOT_DESCRIPTION),
-        _tf(size),
-        _odometry(within + topics.ODOM, size),
-        _pose("Goal", within + topics.GOAL, size),
-        _path("Path to follow", within + topics.GOAL_PATH),
+        _display("RobotModel", "Robot", {"Description Source": "Topic", "Description Topic": model}),
+        _display("TF", "Frames", {"Marker Scale": round(2.0 * size, 3), "Show Arrows": False, "Show Names": False}),
+        _display("Odometry", "Odometry", odometry),
+        _display("Pose", "Goal", {**axes, **_arrow(size), "Color": _RED, "Topic": goal}),
+        _display("Path", "Path to follow", {"Color": _BLUE, "Topic": path}),
         _markers("Markers", within + topics.MARKERS, enabled=False),  # for viewers that cannot show the model
     ]
     displays += deployment.rviz_displays(within)
@@ -107,38 +118,6 @@ def topic_property(name: str, *, latched: bool = False, sensor: bool = False, fi
     }
 
 
-def _grid(size: float) -> Display:
-    return _display("Grid", "Grid", {"Cell Size": 1.0 if size > 0.3 else 0.5, "Plane Cell Count": 20})
-
-
-def _model(topic: str) -> Display:
-    options = {"Description Source": "Topic", "Description Topic": topic_property(topic, latched=True)}
-    return _display("RobotModel", "Robot", options)
-
-
-def _tf(size: float) -> Display:
-    return _display("TF", "Frames", {"Marker Scale": round(2.0 * size, 3), "Show Arrows": False, "Show Names": False})
-
-
-def _odometry(topic: str, size: float) -> Display:
-    options = {
-        "Angle Tolerance": 0.3,
-        "Covariance": {"Value": False},
-        "Keep": 100,
-        "Position Tolerance": round(size, 3),
-        "Shape": {"Value": "Arrow", "Alpha": 0.6, "Color": _ORANGE, **_arrow(size)},
-        "Topic": topic_property(topic, sensor=True, filtered=True),
-    }
-    return _display("Odometry", "Odometry", options)
-
-
-def _pose(name: str, topic: str, size: float) -> Display:
-    axes = {"Axes Length": round(size, 3), "Axes Radius": round(0.06 * size, 4), "Shape": "Axes"}
-    return _display(
-        "Pose", name, {**axes, **_arrow(size), "Color": _RED, "Topic": topic_property(topic, filtered=True)}
-    )
-
-
 def _arrow(size: float) -> dict[str, float]:
     return {
         "Head Length": round(0.3 * size, 4),
@@ -146,10 +125,6 @@ def _arrow(size: float) -> dict[str, float]:
         "Shaft Length": round(0.7 * size, 4),
         "Shaft Radius": round(0.05 * size, 4),
     }
-
-
-def _path(name: str, topic: str) -> Display:
-    return _display("Path", name, {"Color": _BLUE, "Topic": topic_property(topic, filtered=True)})
 
 
 def map_display(topic: str) -> Display:

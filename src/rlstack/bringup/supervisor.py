@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -14,7 +15,7 @@ from functools import partial
 from types import FrameType
 from typing import Any
 
-from rlstack.bringup.process import Process, System
+from rlstack.bringup.node_process import Process, System
 from rlstack.errors import UserError
 from rlstack.processes import catches, die_with_parent
 
@@ -32,6 +33,12 @@ class Outcome:
 
     status: int
     sentence: str
+
+    def report(self) -> int:
+        """Print the sentence if the system failed, and return the status."""
+        if self.status not in (0, 130):  # no message after Ctrl-C
+            print(f"rlstack: {self.sentence}", file=sys.stderr, flush=True)
+        return self.status
 
 
 @dataclass
@@ -61,8 +68,8 @@ class Supervisor:
         self._failure: Outcome | None = None
         self._reason = ""
         self._signal: int = signal.SIGINT
-        self._asked: int | None = None
-        self._asked_at: float | None = None
+        self._received: int | None = None
+        self._stopping_at: float | None = None
         self._killed: list[str] = []
 
     def start(self) -> None:
@@ -84,8 +91,8 @@ class Supervisor:
             if status is not None and not child.ended:
                 child.ended = True
                 self._on_end(child, status)
-        if self._asked_at is not None:
-            self._kill_late(time.monotonic() - self._asked_at)
+        if self._stopping_at is not None:
+            self._kill_late(time.monotonic() - self._stopping_at)
         if self.alive():
             return None
         return self._outcome()
@@ -98,14 +105,14 @@ class Supervisor:
         if self._reason:
             return
         self._reason = reason or f"{self.system.name} was stopped by {_signal_name(signal_number)}"
-        self._asked_at = time.monotonic()
+        self._stopping_at = time.monotonic()
         self._signal = signal_number
         self._signal_all()
 
     def interrupt(self, signal_number: int) -> None:
         """Pass a signal that this process received on to every process, and remember it for the exit status."""
-        if self._asked is None:
-            self._asked = signal_number
+        if self._received is None:
+            self._received = signal_number
         self.stop(signal_number)
 
     def close(self) -> Outcome:
@@ -188,9 +195,9 @@ class Supervisor:
         child.reader.join(timeout=1.0)
         if self._reason:
             return
-        how = _how(status)
+        how = f"was ended by {_signal_name(-status)}" if status < 0 else f"ended with status {status}"
         if status != 0 and self._failure is None:
-            self._failure = Outcome(_exit_status(status), f"{process.name} {how}")
+            self._failure = Outcome(128 - status if status < 0 else status, f"{process.name} {how}")
         if process.when_it_ends == "start the next stage" and status == 0:
             if self.system.then is not None:
                 self.log(f"[{self.system.name}] {process.name} {how}: starting {self.system.then.name}")
@@ -217,8 +224,8 @@ class Supervisor:
             return self._failure
         late = f"; {' and '.join(self._killed)} did not end in time and had to be killed"
         sentence = (self._reason or f"{self.system.name} ended") + (late if self._killed else "")
-        if self._asked is not None:
-            return Outcome(128 + self._asked, sentence)
+        if self._received is not None:
+            return Outcome(128 + self._received, sentence)
         return Outcome(128 + signal.SIGKILL if self._killed else 0, sentence)
 
 
@@ -248,14 +255,6 @@ def _signals_to(handler: Callable[[int], None]) -> Any:
     finally:
         for number, old in before.items():
             signal.signal(number, old)
-
-
-def _how(status: int) -> str:
-    return f"was ended by {_signal_name(-status)}" if status < 0 else f"ended with status {status}"
-
-
-def _exit_status(status: int) -> int:
-    return 128 - status if status < 0 else status
 
 
 def _signal_name(number: int) -> str:

@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rlstack.bringup.deployment import Options, PolicyPorts, deployment_of, policy_ports
-from rlstack.bringup.process import Parameter, Process, System, WhenItEnds
+from rlstack.bringup.kind_deployment import DeployOptions, PolicyPorts, deployment_of, policy_ports
+from rlstack.bringup.node_process import Parameter, Process, System, WhenItEnds
 from rlstack.bringup.robot_group import absolute_file, is_simulator, robot_group
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
@@ -51,10 +51,10 @@ def deploy_system(
         robot: A robot's name or file.
         backend: The backend behind the common topics: a simulator, a real robot, or ``topics``: a driver that rlstack
             does not start provides them, perhaps under other names (``remap``).
-        world: Name or file of the world to move in, such as ``warehouse:7`` (simulators only); empty: a floor.
-        count: Robots of this kind that share the world (simulators only).
-        namespace: Of the robot's topics; empty takes the robot's name, or with the backend ``topics`` none. Several
-            robots have namespaces of their own in it, the robot's name and a number; empty: at the top.
+        world: Name or file of the world, such as ``warehouse:7`` (simulators only); empty: a bare floor.
+        count: Number of robots that share the world (simulators only).
+        namespace: Namespace of the robot's topics; empty: the robot's name, or with the backend ``topics`` none.
+            Several robots have namespaces of their own in it, the robot's name and a number; empty: at the top.
         goal: Position to hover at, or for a base to drive to (x y suffices), m, in ``odom``; for several robots,
             relative to each start. For an arm, the goal of its tool or object, m in ``base_link``. None: 1 m above the
             start; for a base the world's goal, or its start; for an arm the tool's rest position.
@@ -64,7 +64,7 @@ def deploy_system(
         noise_seed: Seed of the simulated sensors' noise.
         remap: Topic remappings, each ``ours:=theirs``, such as ``cmd_vel:=platform/cmd_vel``.
         ports: Interface of a policy whose file does not exist yet; None: read from the file.
-        options: Fields of :class:`rlstack.bringup.deployment.Options`; each kind of robot accepts some of them.
+        options: Fields of :class:`rlstack.bringup.kind_deployment.DeployOptions`; each kind takes some of them.
 
     Raises:
         UserError: An unknown robot, backend, driver or world (nearest names listed), an engine that is not installed,
@@ -80,7 +80,7 @@ def deploy_system(
         lock_step=lock_step,
         noise_seed=noise_seed,
     )
-    spec, file, given = load_robot(robot), absolute_file(robot), Options(**options)
+    spec, file, given = load_robot(robot), absolute_file(robot), DeployOptions(**options)
     deployment = deployment_of(spec)
     deployment.check(given)
     ports = ports or policy_ports(policy, spec)
@@ -126,17 +126,17 @@ def deploy_system(
             "topic_timeout_s": START_S * count,
             **sensors,
         }
-        told: dict[str, Parameter] = {
+        commands: dict[str, Parameter] = {
             **commander.parameters,
             **(waits if commander.waits else {}),
             "goal_position": place,
             "goal_yaw": float(given.goal_yaw_rad),
         }
         goes_on: WhenItEnds = "let the rest go on"
-        processes.append(node(space, commander.name, told, commander.why, when_it_ends=goes_on))
+        processes.append(node(space, commander.name, commands, commander.why, when_it_ends=goes_on))
         for helper in helpers:
-            told = {"robot": file, **helper.parameters, **sensors}
-            processes.append(node(space, helper.name, told, helper.why, when_it_ends=goes_on))
+            parameters = {"robot": file, **helper.parameters, **sensors}
+            processes.append(node(space, helper.name, parameters, helper.why, when_it_ends=goes_on))
     return System(name="deploy", processes=tuple(processes), contract=None if ports is None else ports.contract)
 
 
@@ -188,8 +188,10 @@ def simulate_system(
         UserError: See :func:`deploy_system`.
     """
     if not is_simulator(backend):
-        raise UserError(f"The backend '{backend}' is no simulator: a real robot flies behind a guard, with deploy.")
-    deployment_of(load_robot(robot)).check(Options(start_height_m=options.get("start_height_m", 0.0)))
+        raise UserError(
+            f"The backend '{backend}' is not a simulator: start a real robot behind a guard, with `rlstack up deploy`."
+        )
+    deployment_of(load_robot(robot)).check(DeployOptions(start_height_m=options.get("start_height_m", 0.0)))
     process = robot_group(robot, backend, **options).process
     assert process is not None  # only other backends have none
     return System(name="simulate", processes=(process,))
@@ -219,8 +221,7 @@ def train_system(
         robot: The robot to run; empty takes the recipe's.
         backend: The simulator to run in; real robots are refused, because the new policy has not been verified.
         world: The world to run in.
-        namespace: See :func:`deploy_system`.
-        goal: See :func:`deploy_system`.
+        namespace, goal: See :func:`deploy_system`.
 
     Raises:
         UserError: See :func:`deploy_system`; or the world lacks the object that the new policy handles.
@@ -230,20 +231,20 @@ def train_system(
         raise UserError(f"The run folder {folder} exists and is never overwritten: choose another with out.")
     then = None
     if fly:
-        from rlstack.nodes.train import Order, recipe_for  # needs torch, as the training that follows does
+        from rlstack.nodes.train import TrainingRequest, recipe_for  # needs torch, as the training that follows does
 
         if not is_simulator(backend):
             raise UserError(
-                f"A policy fresh from training may fly in simulators only, and the backend '{backend}' is not one:"
+                f"An unverified policy runs in simulators only, and the backend '{backend}' is not one:"
                 " train first, then verify and deploy."
             )
-        trained = recipe_for(Order(recipe, folder, -1 if seed is None else int(seed), tuple(overrides)))
+        trained = recipe_for(TrainingRequest(recipe, folder, -1 if seed is None else int(seed), tuple(overrides)))
         from rlstack.tasks import TASKS
 
         settings = trained.task_settings
         senses = getattr(TASKS.load(trained.task), "inputs", ())
         senses = senses if isinstance(senses, tuple) else ()  # some depend on the task's settings
-        learnt = PolicyPorts(f"What the recipe {recipe} learns", senses, tuple(settings.outputs), settings.rate_hz)
+        learnt = PolicyPorts(f"The policy of the recipe {recipe}", senses, tuple(settings.outputs), settings.rate_hz)
         then = deploy_system(
             folder / "policy.onnx",
             robot or trained.robot,
@@ -275,6 +276,6 @@ def train_system(
 
 
 def _new_run_folder(recipe: str) -> Path:
-    from rlstack.training.folder import new_folder  # needs torch, as the training that follows does
+    from rlstack.training.run_folder import new_folder  # needs torch, as the training that follows does
 
     return new_folder(Path(recipe).stem).absolute()

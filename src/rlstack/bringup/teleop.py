@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from rlstack.bringup.process import Parameter, Process, System
+from rlstack.bringup.node_process import Parameter, Process, System
 from rlstack.errors import UserError, unknown_name
 from rlstack.nodes.shutdown import shut_down
 
@@ -41,7 +40,7 @@ class Teleop:
     """A policy that moves the arm while nobody intervenes (needs a simulator as --backend; a real arm needs a verified
     policy: rlstack up deploy --teleop)."""
     world: str = ""
-    """The policy's world, such as table.yaml with what it handles; left out, a floor."""
+    """The policy's world, such as table.yaml, with the object that it handles; default: a bare floor."""
     goal: Annotated[tuple[float, float, float] | None, tyro.conf.arg(metavar="X Y Z")] = None
     """Goal of the policy's tool or object, from the arm's base, m; the topic goal changes it. Default: the tool's rest
     position."""
@@ -59,20 +58,13 @@ class Teleop:
 
     def run(self) -> int:
         """Run until the operator stops."""
+        from rlstack.bringup.robot_group import absolute_file
+
         system = teleop_system(self)
-        space = _namespace(self)
         if self.device == "keyboard":
-            print("Keys work while this terminal is in front.")
-        return _run(
-            system,
-            {
-                "device": self.device,
-                "robot": _file(self.robot),
-                "speed_m_s": self.speed_m_s,
-                "turn_rad_s": self.turn_rad_s,
-            },
-            space,
-        )
+            print("Keys work while this terminal has the focus.")
+        parameters = {name: getattr(self, name) for name in ("device", "speed_m_s", "turn_rad_s")}
+        return _run(system, {**parameters, "robot": absolute_file(self.robot)}, _namespace(self))
 
 
 def teleop_system(given: Teleop) -> System:
@@ -81,7 +73,7 @@ def teleop_system(given: Teleop) -> System:
     Raises:
         UserError: The robot is not a single arm, or the options do not match.
     """
-    from rlstack.bringup.robot_group import TOPICS, is_simulator, robot_group
+    from rlstack.bringup.robot_group import TOPICS, absolute_file, is_simulator, robot_group
     from rlstack.bringup.system import deploy_system, remapped
     from rlstack.control.teleoperation import require_single_arm
     from rlstack.nodes.kind_topics import teleoperated
@@ -89,7 +81,7 @@ def teleop_system(given: Teleop) -> System:
     from rlstack.robots import load_robot
 
     spec = teleoperated(load_robot(given.robot), "--robot panda")
-    space, file = _namespace(given), _file(given.robot)
+    space, file = _namespace(given), absolute_file(given.robot)
     require_single_arm(spec)
     if given.backend != TOPICS and (given.remap or given.cmd_joints_type != "JointTrajectory"):
         raise UserError("--remap and --cmd-joints-type are for a real arm's driver: give --backend topics as well.")
@@ -111,7 +103,7 @@ def teleop_system(given: Teleop) -> System:
             with_human(deploy_system(given.policy, given.robot, given.backend, **options), spec), name="teleop"
         )
     if given.world or given.goal is not None:
-        raise UserError("A world and a goal are a policy's: leave out --world and --goal, or give --policy.")
+        raise UserError("--world and --goal apply only to a policy: leave them out, or give --policy.")
     processes = [
         Process(
             name="teleop_arm",
@@ -119,12 +111,12 @@ def teleop_system(given: Teleop) -> System:
             namespace=space,
             parameters={"robot": file, "with_policy": False},
             remappings=remappings,
-            why="nothing else turns a hand's motion into the joints'",
+            why="without it no input reaches the joints",
         )
     ]
     if given.backend:
         group = robot_group(given.robot, given.backend, namespace=given.namespace)
-        arm = () if group.process is None else (replace(group.process, why="without the arm there is nothing to lead"),)
+        arm = () if group.process is None else (replace(group.process, why="without the arm there is nothing to move"),)
         guard: dict[str, Parameter] = {
             "robot": file,
             "auto_arm": is_simulator(given.backend),
@@ -157,7 +149,7 @@ def with_human(system: System, robot: RobotSpec) -> System:
     """
     from rlstack.control.teleoperation import require_single_arm
     from rlstack.interfaces import topics
-    from rlstack.interfaces.teleop_data import ALONE
+    from rlstack.interfaces.topics import POLICY_ALONE
     from rlstack.nodes.kind_topics import kind_topics
 
     if not kind_topics(robot).TELEOPERATED:
@@ -169,8 +161,10 @@ def with_human(system: System, robot: RobotSpec) -> System:
             processes.append(process)
             continue
         if process.parameters.get("lock_step"):
-            raise UserError("teleop does not go with lock step, whose time is not a human's: leave one of them out.")
-        own = (topics.POLICY_PREFIX + topics.JOINT_COMMAND, ALONE)
+            raise UserError(
+                "teleop and lock step exclude each other, since a human needs real time: leave one of them out."
+            )
+        own = (topics.POLICY_PREFIX + topics.JOINT_COMMAND, POLICY_ALONE)
         processes.append(replace(process, remappings=(*process.remappings, own)))
         processes.append(
             Process(
@@ -181,7 +175,7 @@ def with_human(system: System, robot: RobotSpec) -> System:
                 parameters={"robot": process.parameters["robot"], "with_policy": True},
                 remappings=process.remappings,
                 when_it_ends="let the rest go on",
-                why="nobody passes the policy's commands on: the guard holds the arm and then parks it",
+                why="the policy's commands are no longer forwarded: the guard holds the arm and then parks it",
             )
         )
     return replace(system, processes=tuple(processes))
@@ -212,7 +206,7 @@ def teleop_device(spec: str, robot: Any, motion: Any, namespace: str = "") -> An
     device = device_called(spec, robot)
     if getattr(device, "topic", None) is not None:
         raise UserError(
-            f"The device {spec} speaks over ROS: run rlstack teleop --device {spec} --only-device, and give topic as"
+            f"The device {spec} publishes over ROS: run rlstack teleop --device {spec} --only-device, and give topic as"
             " the device here."
         )
     return device
@@ -250,10 +244,7 @@ def _run(system: System, parameters: Mapping[str, Any], space: str) -> int:
                 node.stop()  # release control while the others still run
             return not node.stopped
 
-        outcome = Supervisor(system).run(tick)
-        if outcome.status not in (0, 130):  # no message after Ctrl-C
-            print(f"rlstack: {outcome.sentence}", file=sys.stderr, flush=True)
-        return outcome.status
+        return Supervisor(system).run(tick).report()
     finally:
         node.stop()
         executor.shutdown()
@@ -265,9 +256,3 @@ def _namespace(given: Teleop) -> str:
     from rlstack.robots import load_robot
 
     return checked_namespace(given.namespace or ("" if given.backend == TOPICS else load_robot(given.robot).name))
-
-
-def _file(robot: str) -> str:
-    from rlstack.bringup.robot_group import absolute_file
-
-    return absolute_file(robot)

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rlstack.bringup.parallel import run_trials
-from rlstack.bringup.proof import file_sha256, record_path
+from rlstack.bringup.episode_runner import run_episodes
+from rlstack.bringup.verification_check import file_sha256, record_path
 from rlstack.errors import UserError, unknown_name
 from rlstack.files import write_json
 from rlstack.interfaces.backend import BACKENDS
 from rlstack.policies import load_policy, robot_name
+from rlstack.policies.robot_contract import check_robot
 from rlstack.robots import load_robot
 from rlstack.sim.vector import BATCH, engine_of
 from rlstack.tasks import TASKS
-from rlstack.verification.evaluator import verification_of
 from rlstack.verification.page import write_report
+from rlstack.verification.parallel import run_trials
 from rlstack.verification.report import Column, Verification, environment
+from rlstack.verification.runner import take
 from rlstack.verification.task_verification import (
     ColumnPlan,
     OnProgress,
     Request,
     TaskVerification,
+    known_planners,
     over_topics,
-    planners_of,
 )
+from rlstack.verification.training_evaluation import verification_of
 from rlstack.verification.transfer import TransferTable, aligned
 
 
@@ -89,7 +92,7 @@ class AllVerified:
         tables = [one.table() for one in self.by_policy.values()]
         if len(tables) > 1:
             tables = [f"{policy}\n{table}" for policy, table in zip(self.by_policy, tables)]
-            tables.append(f"Beside each other\n{self._transfer().text()}")
+            tables.append(f"Comparison\n{self._transfer().text()}")
         return "\n\n".join(tables)
 
     def _transfer(self) -> TransferTable:
@@ -142,37 +145,38 @@ def verify(
     Raises:
         UserError: An argument is unknown, missing or unreadable, or the trials could not be completed.
     """
-    _check_episodes(episodes)
-    names = list(dict.fromkeys(simulators_at_hand() if backends is None else backends))
-    if not names:
-        raise UserError("No backend was given: give at least one, such as batch.")
-    check_simulators(names)
+    names = _checked(simulators_at_hand() if backends is None else backends, episodes)
     path = Path(policy).expanduser()
-    contract = load_policy(path).contract
-    named = robot or robot_name(contract, str(policy))
-    spec, task = load_robot(named), TASKS.load(contract.task)()
+    if robot:
+        named, spec = robot, load_robot(robot)
+        loaded = load_policy(path, robot=spec)
+    else:
+        loaded = load_policy(path)
+        named = robot_name(loaded.contract, str(policy))
+        spec = load_robot(named)
+        check_robot(loaded.contract, spec, str(path))
+    task = TASKS.load(loaded.contract.task)()
     request = Request(
         policy=path,
         given=str(policy),
-        loaded=load_policy(path, robot=spec),
+        loaded=loaded,
         sha256=file_sha256(path),
         task=task,
-        task_name=contract.task,
+        task_name=loaded.contract.task,
         robot=spec,
         named=named,
         robot_option=robot,
-        names=tuple(names),
+        names=names,
         topics=topics,
         episodes=episodes,
         seed=seed,
         drivers=None if drivers is None else tuple(drivers),
         on_progress=on_progress,
     )
-    verification = verify_task(verification_of(task, spec.kind)(request))
-    report = write_report(path.parent if out is None else Path(out).expanduser(), verification)
-    record, data = record_path(path).with_name(verification.record_name), verification.to_json()
-    write_json(record, data)
-    return Verified(verification, report, record, data)
+    verified = _reported(request, path.parent if out is None else Path(out).expanduser())
+    beside = record_path(path).with_name(verified.verification.record_name)
+    write_json(beside, verified.data)
+    return replace(verified, record=beside)
 
 
 def verify_planner(
@@ -196,25 +200,20 @@ def verify_planner(
         robot: A base's name or file; empty: the TurtleBot3.
         task: The task that declares the maps.
         backends: ``batch`` and other simulators; None takes ``batch``.
-        topics: Also run over topics, with the planner's node behind the guard, in every simulator except ``batch``.
-        episodes: Trials in every simulator; None takes the default.
-        seed: Seed, see :func:`verify`.
         out: The report's folder; None: ``runs/<driver>-<robot>``.
-        on_progress: Progress callback, see :func:`verify`.
+
+    The other arguments are those of :func:`verify`.
 
     Raises:
         UserError: An argument is unknown, missing or unreadable.
     """
-    _check_episodes(episodes)
-    names = list(dict.fromkeys(backends or (BATCH,)))
-    check_simulators(names)
+    names = _checked(backends or (BATCH,), episodes)
     named = robot or "turtlebot3_burger"
     chosen, spec = TASKS.load(task), load_robot(named)
-    way = verification_of(chosen, spec.kind)
-    if not way.takes_planner:
+    if not verification_of(chosen, spec.kind).takes_planner:
         others = [other for other in TASKS.names() if verification_of(TASKS.load(other)).takes_planner]
-        raise UserError(f"The task '{task}' is not verified by driving maps; those that are: {', '.join(others)}.")
-    (driver,) = planners_of([driver])
+        raise UserError(f"The task '{task}' is not verified on maps; tasks that are: {', '.join(others)}.")
+    (driver,) = known_planners([driver])
     request = Request(
         policy=Path(policy).expanduser() if policy else None,
         given=str(policy),
@@ -226,56 +225,67 @@ def verify_planner(
         robot=spec,
         named=named,
         robot_option=named,
-        names=tuple(names),
+        names=names,
         topics=topics,
         episodes=episodes,
         seed=seed,
         on_progress=on_progress,
     )
-    verification = verify_task(way(request))
-    folder = Path("runs") / f"{driver}-{spec.name}" if out is None else Path(out).expanduser()
+    return _reported(request, Path("runs") / f"{driver}-{spec.name}" if out is None else Path(out).expanduser())
+
+
+def _reported(request: Request, folder: Path) -> Verified:
+    """Verify and write the report with its record into a folder."""
+    verification = verify_task(verification_of(request.task, request.robot.kind)(request))
     page = write_report(folder, verification)
     return Verified(verification, page, folder / verification.record_name, verification.to_json())
 
 
-def verify_task(way: TaskVerification) -> Verification:
+def verify_task(verifier: TaskVerification) -> Verification:
     """Run a policy's trials in every simulator and judge them.
 
     Raises:
         UserError: No simulator supports the task, or the trials could not be completed.
     """
-    request = way.request
-    held, left_out = way.hold(request.names)
-    if not held:
+    request = verifier.request
+    supported, left_out = verifier.supported(request.names)
+    if not supported:
         raise UserError(f"None of these simulators supports the task: {' '.join(left_out.values())}")
-    plans = {plan.name: plan for name in held for plan in way.columns(name)}
+    plans = {plan.name: plan for name in supported for plan in verifier.columns(name)}
     records: dict[str, tuple[Any, Mapping[str, Any]]] = {}
     for plan in plans.values():
-        records[plan.name] = way.run(plan, None), {who: way.run(plan, who) for who in way.baselines}
-    findings, entries = way.findings(records)
-    for name in (name for name in held if request.topics and name != BATCH):
-        some = way.take(way.placed(way.trials, name), request.episodes or way.counts.topics)
-        bounds = None if request.driver else way.task.bounds_over_topics
+        records[plan.name] = (
+            verifier.run(plan, None),
+            {who: verifier.run(plan, who) for who in verifier.baselines},
+        )
+    findings, entries = verifier.findings(records)
+    for name in (name for name in supported if request.topics and name != BATCH):
+        some = take(
+            verifier.in_world(verifier.trials, name),
+            0,
+            request.episodes or verifier.counts.topics,
+        )
+        bounds = None if request.driver else verifier.task.bounds_over_topics
         plan = ColumnPlan(name=over_topics(name), simulator=name, over_topics=True, trials=some, bounds=bounds)
-        shown = {who: way.beside(record, plan) for who, record in records[name][1].items()}
+        shown = {who: verifier.beside(record, plan) for who, record in records[name][1].items()}
         beside = {who: record for who, record in shown.items() if record is not None}
-        plans[plan.name], records[plan.name] = plan, (_run_over_topics(way, plan), beside)
-    settings, provenance = way.settings()
+        plans[plan.name], records[plan.name] = plan, (_run_over_topics(verifier, plan), beside)
+    settings, provenance = verifier.settings()
     contract = None if request.driver else request.loaded.contract
     return Verification(
         name=request.name,
         contract=contract,
         sha256=request.sha256 if contract else "",
         task=request.task_name,
-        robot=way.robot,
-        columns={name: _column(way, plans[name], *found) for name, found in records.items()},
-        first=way.first,
-        reasons=way.reasons(),
+        robot=verifier.robot,
+        columns={name: _column(verifier, plans[name], *found) for name, found in records.items()},
+        first=verifier.first,
+        reasons=verifier.reasons(),
         left_out=left_out,
         findings=findings,
-        description=way.description,
+        description=verifier.description,
         settings=settings,
-        pictures=way.pictures(records, plans),
+        pictures=verifier.pictures(records, plans),
         record=entries,
         provenance={
             "seed": request.seed,
@@ -287,30 +297,35 @@ def verify_task(way: TaskVerification) -> Verification:
     )
 
 
-def _column(way: TaskVerification, plan: ColumnPlan, record: Any, baselines: Mapping[str, Any]) -> Column:
+def _column(verifier: TaskVerification, plan: ColumnPlan, record: Any, baselines: Mapping[str, Any]) -> Column:
     return Column(
         simulator=record.simulator,
-        score=way.score(record, baselines),
-        baselines={who: way.score_baseline(theirs, record) for who, theirs in baselines.items()},
+        score=verifier.score(record, baselines),
+        baselines={who: verifier.score_baseline(theirs, record) for who, theirs in baselines.items()},
         bounds=plan.bounds,
-        description=way.describe(plan, record),
-        labels=way.labels(plan),
+        description=verifier.describe(plan, record),
+        labels=verifier.labels(plan),
     )
 
 
-def _run_over_topics(way: TaskVerification, plan: ColumnPlan) -> Any:
-    runner, options = way.topics_runner()
-    request = way.request
+def _run_over_topics(verifier: TaskVerification, plan: ColumnPlan) -> Any:
+    make_recorder, options = verifier.topics_recorder()
+    request = verifier.request
     return run_trials(
-        runner,
+        run_episodes,
         plan.trials,
-        on_progress=request.shown(plan.name),
-        policy=request.policy or "",
-        robot=way.robot,
-        backend_name=plan.simulator,
-        robot_name=request.named,
-        seed=request.seed,
-        **options,
+        on_progress=request.progress_of(plan.name),
+        **{
+            "make_recorder": make_recorder,
+            "policy": request.policy or "",
+            "robot": verifier.robot,
+            "backend_name": plan.simulator,
+            "robot_name": request.named,
+            "driver": request.driver,
+            "name": request.name,
+            "seed": request.seed,
+            **options,
+        },
     )
 
 
@@ -328,9 +343,15 @@ def verify_all(policies: Sequence[str | Path], *, out: str | Path | None = None,
     return AllVerified(done)
 
 
-def _check_episodes(episodes: int | None) -> None:
+def _checked(simulators: Sequence[str], episodes: int | None) -> tuple[str, ...]:
+    """Return simulators without duplicates; refuse unknown or missing ones, and a wrong number of episodes."""
     if episodes is not None and episodes < 1:
         raise UserError(f"{episodes} episodes are not allowed: at least 1.")
+    names = tuple(dict.fromkeys(simulators))
+    if not names:
+        raise UserError("No backend was given: give at least one, such as batch.")
+    check_simulators(names)
+    return names
 
 
 def check_simulators(names: Sequence[str]) -> None:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from rlstack.arrays import Array
 from rlstack.kinds.manipulator.spec import Manipulator
-from rlstack.robots.kinematics import Chain, cross, library_of, tool_motion
+from rlstack.robots.frames import cross, library_of
+from rlstack.robots.kinematics import Chain, tool_motion
 
 DAMPING = 0.03
 """m and rad per rad: motion in a direction with this singular value of the Jacobian is halved."""
@@ -43,13 +44,11 @@ class Limits(NamedTuple):
     """(J,) rad/s or m/s."""
 
 
-def limits_of(robot: Manipulator, chain: Chain) -> Limits:
-    """Return the robot file's limits of a chain's joints."""
-    drives = [robot.drives[k] for k in chain.index]
+def limits_of(robot: Manipulator, chain: Chain | None = None) -> Limits:
+    """Return the robot file's limits of a chain's joints; None: of all joints of the robot file, in its order."""
+    drives = robot.drives if chain is None else [robot.drives[k] for k in chain.index]
     return Limits(
-        np.array([drive.lower for drive in drives]),
-        np.array([drive.upper for drive in drives]),
-        np.array([drive.velocity_max for drive in drives]),
+        *(np.array([getattr(drive, what) for drive in drives]) for what in ("lower", "upper", "velocity_max"))
     )
 
 

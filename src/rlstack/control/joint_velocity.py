@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from rlstack.arrays import Array
-from rlstack.control.inverse_kinematics import DAMPING, Limits, solve_damped
+from rlstack.control.inverse_kinematics import DAMPING, Limits, limits_of, solve_damped
 from rlstack.kinds.manipulator.spec import Manipulator
-from rlstack.robots.kinematics import library_of
+from rlstack.robots.frames import library_of
 
 LEAD_S = 0.15
-"""Largest lead of the targets over the joints, as time at the joints' maximum speed."""
+"""Largest lead of the targets over the joints, as time at the joints' maximum speed: releasing an input device stops
+the arm, and a blocked arm does not accumulate commands."""
 
 
 def within(velocity: Any, joints: Any, limits: Limits, period_s: float) -> Any:
@@ -76,10 +77,7 @@ class JointVelocity:
     """
 
     def __init__(self, robot: Manipulator, lead_s: float = LEAD_S) -> None:
-        drives = robot.drives
-        self.limits = Limits(
-            *(np.array([getattr(drive, what) for drive in drives]) for what in ("lower", "upper", "velocity_max"))
-        )
+        self.limits = limits_of(robot)
         self._lead = lead_s * self.limits.velocity
         self._target: Array | None = None
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rlstack.arrays import Array, Mask
-from rlstack.control.hover import LONGEST_STEP_S, authority
-from rlstack.control.mixer import Mixer
-from rlstack.control.reference import Reference
+from rlstack.arrays import Array
+from rlstack.control.hover import authority
+from rlstack.control.reference_trajectory import Reference
+from rlstack.control.tracking import TrackingController, TrackingGains, bounded, integrated, widest_tilt
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots import frames
 from rlstack.robots.spec import STANDARD_GRAVITY
@@ -41,33 +41,17 @@ class LeeRatios:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeeGains:
+class LeeGains(TrackingGains):
     """Gains per mass and inertia, so that they are rates: k_x / m = position_per_s velocity_per_s, k_v / m =
     velocity_per_s, k_R / J = attitude_per_s2, k_Omega / J = rate_per_s."""
 
-    horizon_s: float = value(unit="s", above=0.0)
-    """How soon the rotors reach a wanted speed under the motor lead."""
-    lead_s: float = value(unit="s", at_least=0.0)
-    """How far ahead the reference's acceleration, jerk and snap are taken."""
-    position_per_s: float = value(unit="1/s", above=0.0)
-    velocity_per_s: float = value(unit="1/s", above=0.0)
     integral_per_s: float = value(unit="1/s", at_least=0.0)
+    """Rate at which the integral absorbs a remaining velocity error."""
     attitude_per_s2: float = value(unit="1/s^2", above=0.0)
-    rate_per_s: float = value(unit="1/s", above=0.0)
     yaw_per_s2: float = value(unit="1/s^2", above=0.0)
-    yaw_rate_per_s: float = value(unit="1/s", above=0.0)
+    """Angular acceleration per attitude error, for tilt and for heading."""
     attitude_integral_per_s: float = value(unit="1/s", at_least=0.0)
     """Rate at which the attitude's integral absorbs a remaining torque."""
-    speed_m_s: float = value(unit="m/s", above=0.0)
-    """Largest wanted speed relative to the reference, which bounds the effect of a position error."""
-    tilt_rad: float = value(unit="rad", above=0.0, at_most=1.4)
-    """Largest wanted tilt."""
-    integral_m_s2: float = value(unit="m/s^2", at_least=0.0)
-    """Largest acceleration that the integral may request, per axis."""
-    integral_rad_s2: float = value(unit="rad/s^2", at_least=0.0)
-    """Largest angular acceleration that the attitude's integral may request, per axis."""
-    rate_rad_s: float = value(unit="rad/s", above=0.0)
-    """Largest rate that is fed forward."""
 
     @staticmethod
     def for_robot(robot: Quadrotor, ratios: LeeRatios | None = None) -> LeeGains:
@@ -100,20 +84,8 @@ class LeeGains:
         )
 
 
-def widest_tilt(robot: Quadrotor) -> float:
-    """Return the largest tilt in rad that a tracking controller may request.
-
-    It leaves a reserve of a tenth of the weight in level flight, and a margin to the guard's limit.
-    """
-    return min(
-        math.acos(min(1.0, 1.1 / robot.thrust_to_weight)) if robot.thrust_to_weight > 1.2 else 0.3,
-        0.8 * robot.limits.tilt_rad,
-        1.3,
-    )
-
-
-class LeeController:
-    """Tracks references; keeps an integral and a motor model between calls.
+class LeeController(TrackingController):
+    """The geometric tracking controller.
 
     Args:
         robot: The robot.
@@ -121,62 +93,21 @@ class LeeController:
     """
 
     def __init__(self, robot: Quadrotor, gains: LeeGains | None = None) -> None:
-        self.robot = robot
-        self.gains = gains or LeeGains.for_robot(robot)
-        self.mixer = Mixer(robot, self.gains.horizon_s)
+        super().__init__(robot, g := gains or LeeGains.for_robot(robot))
         self._mass = robot.body.mass_kg
-        self._inertia = np.array(robot.body.inertia_kg_m2)
         self._drag = np.array(robot.body.linear_drag_n_s_per_m) / self._mass
-        g = self.gains
         self._attitude = np.array([g.attitude_per_s2, g.attitude_per_s2, g.yaw_per_s2])
         self._rate = np.array([g.rate_per_s, g.rate_per_s, g.yaw_rate_per_s])
-        self.reset()
 
-    def reset(self, count: int = 1) -> None:
-        """Reset the state of ``count`` robots and assume that their rotors turn at the hover speed."""
-        self._integral = np.zeros((count, 3))
-        self._turn_integral = np.zeros((count, 3))
-        self.mixer.reset(count, self.robot.hover_speed_rad_s)
-
-    def command(
-        self,
-        position: Array,
-        orientation: Array,
-        linear_velocity_world: Array,
-        angular_velocity: Array,
-        reference: Reference,
-        dt: float,
-    ) -> Array:
-        """Return rotor speeds (N, rotors) in rad/s, within the rotors' limits.
-
-        Args:
-            position: (N, 3) m, world.
-            orientation: (N, 4) xyzw, body to world, unit.
-            linear_velocity_world: (N, 3) m/s, world.
-            angular_velocity: (N, 3) rad/s, body.
-            reference: The current reference; its higher derivatives are ``gains.lead_s`` ahead.
-            dt: Time since the previous call, s.
-        """
-        self.mixer.follow(dt)
-        dt = min(dt, LONGEST_STEP_S)
-        gains, body = self.gains, frames.to_matrix(orientation)
-        closing = bounded(gains.position_per_s * (reference.position - position), gains.speed_m_s)
-        short = closing + reference.velocity - linear_velocity_world
+    def _wrench(self, error: Array, orientation: Array, rate: Array, reference: Reference, dt: float) -> Array:
+        body, pull = frames.to_matrix(orientation), self.gains.velocity_per_s * error
         drag = np.einsum("nij,j,nkj,nk->ni", body, self._drag, body, reference.velocity)
         ahead = reference.acceleration + drag
-        wanted, granted = feasible(
-            gains.velocity_per_s * short + self._integral + ahead,
-            gains.tilt_rad,
-            self.robot.thrust_to_weight * STANDARD_GRAVITY,
-        )
-        pull, most = gains.velocity_per_s * short, gains.integral_m_s2
-        self._integral = integrated(self._integral, gains.integral_per_s * dt * pull, pull, most, granted)
-
+        wanted = self._thrust(pull + self._velocity_integral + ahead, pull, self.gains.integral_per_s * dt * pull)
         thrust = self._mass * np.maximum(_dot(wanted, body[:, :, 2]), 0.0)
         target = _attitude(_unit(wanted), reference.yaw)
-        rate, turning = self._rates_ahead(ahead, reference)
-        torque = self._torque(body, target, angular_velocity, rate, turning, dt)
-        return self.mixer.command(np.column_stack((thrust, torque)))
+        rate_ahead, turning = self._rates_ahead(ahead, reference)
+        return np.column_stack((thrust, self._torque(body, target, rate, rate_ahead, turning, dt)))
 
     def _torque(self, body: Array, target: Array, rate: Array, rate_ahead: Array, turning: Array, dt: float) -> Array:
         relative = np.einsum("nji,njk->nik", body, target)  # R^T R_d
@@ -186,10 +117,10 @@ class LeeController:
         ahead = np.einsum("nij,nj->ni", relative, turning) - cross(rate, wanted)
         back = -self._attitude * error - self._rate * (rate - wanted)
         most = self.gains.integral_rad_s2
-        self._turn_integral = integrated(
-            self._turn_integral, self.gains.attitude_integral_per_s * dt * back, back, most, True
+        self._attitude_integral = integrated(
+            self._attitude_integral, self.gains.attitude_integral_per_s * dt * back, back, most, True
         )
-        return self._inertia * (back + self._turn_integral + ahead) + cross(rate, self._inertia * rate)
+        return self._inertia * (back + self._attitude_integral + ahead) + cross(rate, self._inertia * rate)
 
     def _rates_ahead(self, acceleration: Array, reference: Reference) -> tuple[Array, Array]:
         """Return body rates and angular accelerations (N, 3) of the attitude that follows from the reference alone."""
@@ -211,51 +142,6 @@ class LeeController:
         )
         most = self.gains.rate_rad_s
         return bounded(rate, most), bounded(turning, most * self.gains.rate_per_s)
-
-
-def feasible(acceleration: Array, tilt_rad: float, top_m_s2: float) -> tuple[Array, Mask]:
-    """Return the feasible thrust per mass nearest to accelerations, and which axes are unsaturated.
-
-    Height comes first: the horizontal part gets what the tilt limit and the thrust leave.
-
-    Args:
-        acceleration: (N, 3) m/s^2, world, without gravity.
-        tilt_rad: Largest tilt of the thrust.
-        top_m_s2: Largest collective thrust per mass.
-
-    Returns:
-        (N, 3) m/s^2, world, gravity compensated; (N, 3) bool.
-    """
-    wanted_up = STANDARD_GRAVITY + acceleration[:, 2]
-    up = np.clip(wanted_up, 0.3 * STANDARD_GRAVITY, 0.9 * top_m_s2)
-    level = np.minimum(up * math.tan(tilt_rad), np.sqrt(np.maximum(top_m_s2**2 - up * up, 0.0)))
-    size = np.hypot(acceleration[:, 0], acceleration[:, 1])
-    share = np.minimum(1.0, level / np.maximum(size, 1e-9))
-    thrust = np.column_stack((acceleration[:, :2] * share[:, None], up))
-    granted = np.column_stack((share == 1.0, share == 1.0, up == wanted_up))
-    return thrust, granted
-
-
-def bounded(vector: Array, largest: float) -> Array:
-    """Return vectors (N, 3) clipped to length ``largest``."""
-    size = np.linalg.norm(vector, axis=1, keepdims=True)
-    return np.asarray(vector * np.minimum(1.0, largest / np.maximum(size, 1e-12)))
-
-
-def integrated(integral: Array, growth: Array, asked: Array, most: float, granted: Mask | bool) -> Array:
-    """Return an integral (N, 3) after one step, with anti-windup.
-
-    It is held on a saturated axis, and while the proportional part exceeds the integral's bound: that is a manoeuvre,
-    not a disturbance.
-
-    Args:
-        integral: (N, 3) current value.
-        growth: (N, 3) increment of this step.
-        asked: (N, 3) the proportional part.
-        most: Bound of the integral, per axis.
-        granted: (N, 3) which axes are unsaturated.
-    """
-    return np.where(granted & (np.abs(asked) < most), np.clip(integral + growth, -most, most), integral)
 
 
 def cross(one: Array, other: Array) -> Array:

@@ -118,7 +118,7 @@ def fastest_line(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pursuit:
+class PursuitGains:
     """Gains of pure pursuit."""
 
     ahead_m: float = 0.35
@@ -133,7 +133,7 @@ class Pursuit:
     """Prediction time of the pose that is steered from; compensates the steering lag."""
 
 
-class PurePursuit:
+class RacingLineController:
     """Steers N cars to points ahead on their lines (Coulter, CMU-RI-TR-92-01), at the speeds of the lines.
 
     Args:
@@ -143,7 +143,7 @@ class PurePursuit:
 
     inputs = ("position", "orientation", "linear_velocity", "angular_velocity")
 
-    def __init__(self, lines: Sequence[RacingLine], gains: Pursuit) -> None:
+    def __init__(self, lines: Sequence[RacingLine], gains: PursuitGains) -> None:
         self._gains = gains
         fine = [_resampled(line) for line in lines]
         most = max(len(points) for points, _, _ in fine)

@@ -13,18 +13,14 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.control.inverse_kinematics import ALL, Limits, led_step, limits_of, span_of
-from rlstack.control.joint_velocity import tool_velocity
+from rlstack.control.joint_velocity import LEAD_S, tool_velocity
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.kinematics import ToolMotion, chain_of, tool_motion
 
-LEAD_S = 0.15
-"""Largest lead of the targets over the joints, as time at the joints' maximum speed: releasing the device stops the
-arm, and a blocked arm does not accumulate commands."""
-
 APPROACH, NEAR_S = 0.25, 0.05
-"""Until an arm has reached its leader arm, to within the motion of the second at full joint speed, it approaches at the
-first share of that speed: the two may be far apart when the operator starts."""
+"""Share of the full joint speed at which an arm approaches its leader arm, from which it may be far at the start, and
+the time at full joint speed within which the leader arm counts as reached."""
 
 _AT_END = 0.05
 """Distance from its limit, rad or m, within which a joint that would exceed it counts as being at the limit."""
@@ -80,9 +76,7 @@ class ArmTeleoperator:
         self._arm = list(self._chain.index)
         names = [drive.name for drive in robot.drives]
         self._hand = [names.index(joint.name) for joint in robot.gripper]
-        self._lower, self._upper, self._velocity = (
-            np.array([getattr(drive, what) for drive in robot.drives]) for what in ("lower", "upper", "velocity_max")
-        )
+        self._lower, self._upper, self._velocity = limits_of(robot)
         self._low, self._high = (np.array(c) for c in (robot.limits.workspace_min_m, robot.limits.workspace_max_m))
         self._target: Array | None = None
         self._follows = False
@@ -127,20 +121,20 @@ class ArmTeleoperator:
             in_tool: Both are in the tool's own frame instead.
         """
         target, period = self._begin(joints), min(period_s, LONGEST_S)
-        said: list[str] = []
+        clipped: list[str] = []
         tool = tool_motion(self._chain.screws, target[None, self._arm])
         linear, angular = np.asarray(linear, dtype=float), np.asarray(angular, dtype=float)
         if in_tool:
             linear, angular = tool.rotation[0] @ linear, tool.rotation[0] @ angular
-        linear = _shortened(linear, self.speed_m_s, "The tool is slowed to {:g} m/s.", said)
-        angular = _shortened(angular, self.turn_rad_s, "The tool's turn is slowed to {:g} rad/s.", said)
-        linear = self._inside(tool.position[0], linear, period, said)
+        linear = _shortened(linear, self.speed_m_s, "The tool is slowed to {:g} m/s.", clipped)
+        angular = _shortened(angular, self.turn_rad_s, "The tool's turn is slowed to {:g} rad/s.", clipped)
+        linear = self._inside(tool.position[0], linear, period, clipped)
         motion = period * np.concatenate([linear, angular])
         if motion.any():
-            self._move(target, tool, motion, period, said)
+            self._move(target, tool, motion, period, clipped)
         hand = target[self._hand] + np.clip(gripper, -1.0, 1.0) * period * self._velocity[self._hand]
         target[self._hand] = np.clip(hand, self._lower[self._hand], self._upper[self._hand])
-        return self._keep(target, said)
+        return self._keep(target, clipped)
 
     def follow(self, joints: Array, period_s: float, wanted: Mapping[str, float]) -> TeleopStep:
         """Return the joint targets on the way to a leader arm's positions.
@@ -154,17 +148,17 @@ class ArmTeleoperator:
             ValueError: A joint is unknown, or its position is not finite.
         """
         target, period = self._begin(joints), min(period_s, LONGEST_S)
-        inside, said = placed(self.robot, target, wanted)
+        inside, clipped = placed(self.robot, target, wanted)
         self._follows |= bool((np.abs(inside - target) <= NEAR_S * self._velocity).all())
         step = (1.0 if self._follows else APPROACH) * period * self._velocity
         if not self._follows:
-            said.insert(0, "The joints go slowly to where the leader arm is, until they are there.")
+            clipped.insert(0, "The joints approach the leader arm's position slowly.")
         elif (np.abs(inside - target) > 2.0 * step).any():
-            said.insert(0, "The joints follow at their greatest speed.")
+            clipped.insert(0, "The joints follow at their largest speed.")
         after = target + np.clip(inside - target, -step, step)
         most, slowed = self.speed_m_s * period, f"The tool is slowed to {self.speed_m_s:g} m/s."
-        after[self._arm] = self._no_further(target[self._arm], after[self._arm], most, slowed, said)
-        return self._keep(after, said)
+        after[self._arm] = self._no_further(target[self._arm], after[self._arm], most, slowed, clipped)
+        return self._keep(after, clipped)
 
     def _begin(self, joints: Array) -> Array:
         joints = np.asarray(joints, dtype=float)
@@ -173,11 +167,11 @@ class ArmTeleoperator:
         lead = LEAD_S * self._velocity
         return np.clip(np.clip(self._target, joints - lead, joints + lead), self._lower, self._upper)
 
-    def _keep(self, target: Array, said: list[str]) -> TeleopStep:
+    def _keep(self, target: Array, clipped: list[str]) -> TeleopStep:
         self._target = target
-        return TeleopStep(target.copy(), tuple(said))
+        return TeleopStep(target.copy(), tuple(clipped))
 
-    def _inside(self, place: Array, linear: Array, period: float, said: list[str]) -> Array:
+    def _inside(self, place: Array, linear: Array, period: float, clipped: list[str]) -> Array:
         """Return a velocity that does not leave the workspace; one that leads back in stays unchanged."""
         after = place + period * linear
         kept = linear.copy()
@@ -185,12 +179,12 @@ class ArmTeleoperator:
             low, high = self._low[k], self._high[k]
             if (after[k] < low and linear[k] < 0.0) or (after[k] > high and linear[k] > 0.0):
                 bound = f"{axis} >= {low:g}" if linear[k] < 0.0 else f"{axis} <= {high:g}"
-                said.append(f"The tool is kept in the workspace, {bound} m.")
+                clipped.append(f"The tool is kept in the workspace, {bound} m.")
                 edge = (low if linear[k] < 0.0 else high) - place[k]
                 kept[k] = 0.0 if edge * linear[k] <= 0.0 else edge / period
         return kept
 
-    def _move(self, target: Array, tool: ToolMotion, motion: Array, period: float, said: list[str]) -> None:
+    def _move(self, target: Array, tool: ToolMotion, motion: Array, period: float, clipped: list[str]) -> None:
         """Move the arm's joints of ``target`` for a motion (6,) of the tool."""
         before = target[self._arm]
         endless = Limits(*(np.full(len(self._arm), end) for end in (-np.inf, np.inf, np.inf)))
@@ -199,16 +193,16 @@ class ArmTeleoperator:
         speeds = np.abs(free - before) / period
         if (over := speeds / self._limits.velocity).max() > 1.0 + 1e-9:
             k = int(over.argmax())
-            said.append(
+            clipped.append(
                 f"The tool is slowed to {100.0 / over[k]:.0f}%: {self._chain.joints[k]} can turn at"
                 f" {self._limits.velocity[k]:g} rad/s only."
             )
         ends = np.clip(free, self._limits.lower, self._limits.upper)
         for end in np.flatnonzero((ends != free) & (np.abs(after - ends) <= _AT_END)):
-            said.append(f"{self._chain.joints[end]} is at its limit, {ends[end]:.4g}.")
+            clipped.append(f"{self._chain.joints[end]} is at its limit, {ends[end]:.4g}.")
         most = float(np.linalg.norm(motion[:3]) + _ASIDE * np.linalg.norm(motion[3:]))
-        slowed = "The tool is slowed: the joints cannot lead it there without leading it elsewhere."
-        target[self._arm] = self._no_further(before, after, most, slowed, said)
+        slowed = "The tool is slowed: the joints cannot move it there without moving it elsewhere."
+        target[self._arm] = self._no_further(before, after, most, slowed, clipped)
 
     def _joints_for(self, tool: ToolMotion, motion: Array, before: Array, limits: Limits, period: float) -> Array:
         if len(before) >= ALL:
@@ -221,13 +215,13 @@ class ArmTeleoperator:
             led_step(tool.jacobian, tool.rotation, motion[None], aside, before[None], limits, period, self._span_m)[0]
         )
 
-    def _no_further(self, before: Array, after: Array, most_m: float, slowed: str, said: list[str]) -> Array:
+    def _no_further(self, before: Array, after: Array, most_m: float, slowed: str, clipped: list[str]) -> Array:
         """Return joint positions (J,) between two configurations, as far as the tool may move."""
         start, end = tool_motion(self._chain.screws, np.stack([before, after])).position
         far = float(np.linalg.norm(end - start))
         if far <= most_m * _ROUND:
             return after
-        said.append(slowed)
+        clipped.append(slowed)
         return before + (after - before) * (most_m / far)
 
 
@@ -252,19 +246,19 @@ def placed(robot: Manipulator, joints: Array, wanted: Mapping[str, float]) -> tu
     if unknown := [name for name in wanted if name not in names]:
         raise ValueError(f"{robot.name} has no joint {', '.join(unknown)}; it has: {', '.join(names)}")
     if bad := [name for name, place in wanted.items() if not np.isfinite(place)]:
-        raise ValueError(f"the place of {', '.join(bad)} is not finite")
-    found, said = np.array(joints, dtype=float), []
+        raise ValueError(f"the position of {', '.join(bad)} is not finite")
+    found, clipped = np.array(joints, dtype=float), []
     for name, place in wanted.items():
         drive = robot.drives[k := names.index(name)]
         found[k] = min(max(place, drive.lower), drive.upper)
         if abs(place - found[k]) > 1e-9:
-            said.append(f"{name} is kept at its limit, {found[k]:.4g}: {place:.4g} was asked for.")
-    return found, said
+            clipped.append(f"{name} is kept at its limit, {found[k]:.4g}: {place:.4g} was requested.")
+    return found, clipped
 
 
-def _shortened(vector: Array, most: float, sentence: str, said: list[str]) -> Array:
+def _shortened(vector: Array, most: float, sentence: str, clipped: list[str]) -> Array:
     length = float(np.linalg.norm(vector))
     if length <= most * (1.0 + 1e-9):
         return vector
-    said.append(sentence.format(most))
+    clipped.append(sentence.format(most))
     return vector * (most / length)

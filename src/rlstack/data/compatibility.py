@@ -1,9 +1,8 @@
-"""The compatibility of demonstrations with a learned policy, after Gandhi et al.
+"""Compatibility of demonstrations with a learned policy.
 
-K. Gandhi, S. Karamcheti, M. Liao, D. Sadigh: "Eliciting Compatible Demonstrations for Multi-Human Imitation Learning"
-(CoRL 2022, arXiv 2210.08073). Where the policy is uncertain, any action is informative and counts as compatible. Where
-it is certain, compatibility falls with the distance to the policy's action. Certainty is the agreement of an ensemble
-trained on the same demonstrations. Arrays in, arrays out: it works with any learner.
+Gandhi et al., "Eliciting Compatible Demonstrations for Multi-Human Imitation Learning" (CoRL 2022, arXiv 2210.08073):
+where the policy is uncertain, any action counts as compatible; where it is certain, compatibility falls with the
+distance to its action. Certainty is the agreement of an ensemble trained on the same demonstrations.
 """
 
 from __future__ import annotations
@@ -38,14 +37,11 @@ class Thresholds:
 
 
 def losses(predictions: np.ndarray, actions: np.ndarray) -> np.ndarray:
-    """Return the squared error of the ensemble's mean action against the demonstrated one.
+    """Return the squared error (steps,) of the ensemble's mean action, mean over the elements.
 
     Args:
         predictions: Actions predicted by each member (members, steps, elements).
         actions: Demonstrated actions (steps, elements).
-
-    Returns:
-        Squared error, mean over the elements (steps,).
 
     Raises:
         UserError: The shapes do not match, or a value is not finite.
@@ -61,15 +57,9 @@ def variances(predictions: np.ndarray) -> np.ndarray:
 
 
 def compatibility(predictions: np.ndarray, actions: np.ndarray, thresholds: Thresholds) -> np.ndarray:
-    """Return each action's compatibility: 1 - min(loss / threshold, 1) where the policy is certain.
+    """Return each action's compatibility (steps,) with the policy, 0 to 1; arguments as of :func:`losses`.
 
-    Args:
-        predictions: Actions predicted by each member of the ensemble (members, steps, elements).
-        actions: Demonstrated actions (steps, elements).
-        thresholds: Of loss and variance.
-
-    Returns:
-        From 0 (conflicts with the policy) to 1 (steps,); 1 wherever the policy is uncertain.
+    It is 1 - min(loss / threshold, 1) where the policy is certain, and 1 where it is uncertain.
     """
     sure = variances(predictions) < thresholds.variance
     return np.where(sure, 1.0 - np.minimum(losses(predictions, actions) / thresholds.loss, 1.0), 1.0)
@@ -118,7 +108,7 @@ def _checked(predictions: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, 
             f" the shape {actions.shape}, which is (steps, elements)."
         )
     if len(predictions) < 2:
-        raise UserError("One policy alone gives no certainty: give the predictions of two or more.")
+        raise UserError("One policy alone has no certainty: give the predictions of two or more.")
     if not (np.isfinite(predictions).all() and np.isfinite(actions).all()):
         raise UserError(
             "A prediction or an action is not finite: the ensemble has diverged, or the demonstration is damaged."
@@ -134,12 +124,12 @@ class ImitationEnsemble:
     agree where training data is dense, and differ elsewhere.
 
     Args:
-        seen: Observations of each episode (frames, columns).
-        done: Actions of each episode (frames, elements).
+        observations: Observations of each episode (frames, columns).
+        actions: Actions of each episode (frames, elements).
         members: Number of members, 2 or more.
         features: Number of features of each member.
         ridge: Regularization weight.
-        seed: Of features and resampling.
+        seed: Seed of features and resampling.
 
     Raises:
         UserError: There are fewer than two episodes.
@@ -147,18 +137,18 @@ class ImitationEnsemble:
 
     def __init__(
         self,
-        seen: Sequence[np.ndarray],
-        done: Sequence[np.ndarray],
+        observations: Sequence[np.ndarray],
+        actions: Sequence[np.ndarray],
         *,
         members: int = 5,
         features: int = 200,
         ridge: float = 1.0,
         seed: int = 0,
     ) -> None:
-        if len(seen) < 2 or len(seen) != len(done):
-            raise UserError(f"{len(seen)} episodes are too few to learn from: two or more are needed.")
+        if len(observations) < 2 or len(observations) != len(actions):
+            raise UserError(f"{len(observations)} episodes are too few to learn from: two or more are needed.")
         rng = np.random.default_rng(seed)
-        inputs = np.concatenate([np.asarray(frames, dtype=float) for frames in seen])
+        inputs = np.concatenate([np.asarray(frames, dtype=float) for frames in observations])
         self._mean, spread = inputs.mean(axis=0), inputs.std(axis=0)
         self._scale = np.where(spread > 1e-9, spread, 1.0)  # a constant column carries no information
         columns = inputs.shape[1]
@@ -167,17 +157,17 @@ class ImitationEnsemble:
             # a Gaussian kernel of width sqrt(columns): frames that differ by one deviation in every column are near
             frequency = rng.normal(size=(columns, features)) / np.sqrt(columns)
             phase = rng.uniform(0.0, 2.0 * np.pi, features)
-            chosen = rng.integers(0, len(seen), len(seen))
-            known = self._raised(np.concatenate([seen[k] for k in chosen]), frequency, phase)
-            wanted = np.concatenate([np.asarray(done[k], dtype=float) for k in chosen])
+            chosen = rng.integers(0, len(observations), len(observations))
+            known = self._features(np.concatenate([observations[k] for k in chosen]), frequency, phase)
+            wanted = np.concatenate([np.asarray(actions[k], dtype=float) for k in chosen])
             square = known.T @ known + ridge * np.eye(known.shape[1])
             self._members.append((frequency, phase, np.linalg.solve(square, known.T @ wanted)))
 
-    def __call__(self, seen: np.ndarray) -> Array:
+    def __call__(self, frames: np.ndarray) -> Array:
         """Return each member's actions (members, frames, elements) for observations (frames, columns)."""
-        return np.stack([self._raised(seen, frequency, phase) @ weights for frequency, phase, weights in self._members])
+        return np.stack([self._features(frames, f, phase) @ weights for f, phase, weights in self._members])
 
-    def _raised(self, seen: np.ndarray, frequency: Array, phase: Array) -> Array:
-        scaled = (np.asarray(seen, dtype=float) - self._mean) / self._scale
+    def _features(self, frames: np.ndarray, frequency: Array, phase: Array) -> Array:
+        scaled = (np.asarray(frames, dtype=float) - self._mean) / self._scale
         waves = np.sqrt(2.0 / len(phase)) * np.cos(scaled @ frequency + phase)
         return np.concatenate([waves, scaled / np.sqrt(scaled.shape[1]), np.ones((len(scaled), 1))], axis=1)

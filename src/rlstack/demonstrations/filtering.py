@@ -14,15 +14,15 @@ from pathlib import Path
 import numpy as np
 
 from rlstack.data.compatibility import ImitationEnsemble, Thresholds, compatibility, losses, thresholds_from, variances
-from rlstack.data.demonstrations import check_other, copy_episodes
 from rlstack.data.lerobot import Dataset, check_fits
+from rlstack.data.lerobot.copying import check_other, copy_episodes
 from rlstack.data.lerobot.layout import INFO
 from rlstack.demonstrations import metadata
 from rlstack.errors import UserError
 
 LEAST = 0.7
-"""Mean compatibility below which a demonstration may be flagged. Measured with `arm_pick_place` (16 of the expert among
-others): 0.81 to 0.92; two with noise of 0.6 on every action: 0.39 and 0.44."""
+"""Mean compatibility below which a demonstration may be flagged. Measured on `arm_pick_place`, each among
+others: 16 of the expert 0.81 to 0.92, two with noise of 0.6 on every action 0.39 and 0.44."""
 
 APART = 4.0
 """A flagged demonstration must also lie this many standard deviations (from the median deviation) below the median of
@@ -85,13 +85,13 @@ def judge(path: str | Path, base: str | Path | None = None, least: float = LEAST
         raise UserError(f"The least compatibility is a share between 0 and 1, not {least}.")
     dataset = Dataset(path)
     if not len(dataset):
-        raise UserError(f"{path} holds no demonstration that is whole.")
+        raise UserError(f"{path} holds no complete demonstration.")
     shown = _shown(dataset)
     if base is None:
         if len(shown) < FEWEST:
             raise UserError(
-                f"{path} holds {len(shown)} demonstrations, and it takes {FEWEST} to judge some by others: record more,"
-                " or give a dataset that is good with --base."
+                f"{path} holds {len(shown)} demonstrations, and at least {FEWEST} are needed: record more, or give a"
+                " trusted dataset with --base."
             )
         predictions = _among_each_other(shown, seed)
         held, others = predictions, shown
@@ -102,7 +102,7 @@ def judge(path: str | Path, base: str | Path | None = None, least: float = LEAST
         _same_task(dataset, given)
         others = _shown(given)
         if len(others) < FEWEST:
-            raise UserError(f"{base} holds {len(others)} demonstrations, and it takes {FEWEST} to judge by them.")
+            raise UserError(f"{base} holds {len(others)} demonstrations, and at least {FEWEST} are needed.")
         held = _among_each_other(others, seed)
         ensemble = ImitationEnsemble(*_columns(others), seed=seed)
         predictions = [ensemble(one["seen"]) for one in shown]
@@ -162,7 +162,7 @@ def _verdict(
         element = int(np.abs(wanted - one["done"][worst]).argmax())
         called = names[element] if names else f"element {element}"
         why = (
-            f"it fights the others, most at frame {worst} ({worst / fps:.2f} s), where {called} is"
+            f"it conflicts with the others, most at frame {worst} ({worst / fps:.2f} s), where {called} is"
             f" {one['done'][worst, element]:.2f} and theirs {wanted[element]:.2f}"
         )
     return Verdict(episode, len(values), success, mean, sure, why)
@@ -191,7 +191,11 @@ def _used(dataset: Dataset) -> list[str]:
     """
     if metadata.ACTION not in dataset.features:
         raise UserError(f"{dataset.path} has no feature '{metadata.ACTION}'.")
-    seen = [metadata.SEEN] if metadata.SEEN in dataset.features else [metadata.STATE, metadata.WORLD]
+    seen = (
+        [metadata.OBSERVATION]
+        if metadata.OBSERVATION in dataset.features
+        else [metadata.STATE, metadata.ENVIRONMENT_STATE]
+    )
     seen = [name for name in seen if name in dataset.features]
     if not seen:
         raise UserError(f"{dataset.path} has no feature '{metadata.STATE}': images alone cannot be compared.")
@@ -210,6 +214,6 @@ def _shown(dataset: Dataset) -> list[dict[str, np.ndarray]]:
 
 
 def _same_task(one: Dataset, other: Dataset) -> None:
-    names = [metadata.name_in(dataset.path) for dataset in (one, other)]
+    names = [metadata.recorded_task(dataset.path) for dataset in (one, other)]
     if None not in names and names[0] != names[1]:
         raise UserError(f"{one.path} is for the task {names[0]} and {other.path} for {names[1]}: they do not match.")

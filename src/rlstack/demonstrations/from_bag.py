@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array
 from rlstack.data.bags import Moments, Recording, moments
 from rlstack.data.bags.reading import POSES
-from rlstack.data.lerobot import DatasetWriter, Feature, film
+from rlstack.data.lerobot import DatasetWriter, Feature, video
 from rlstack.demonstrations import metadata
 from rlstack.errors import UserError
 from rlstack.interfaces.signals import SENSED, camera_of
 from rlstack.interfaces.topics import GOAL, OBJECT
 from rlstack.kinds.manipulator.spec import Manipulator
-from rlstack.tasks.manipulator.action_recovery import followed
+from rlstack.tasks.manipulator.action_recovery import recover_actions
 from rlstack.tasks.manipulator.task import ArmTask
 
 _OFF_M = 0.01
@@ -26,7 +26,7 @@ _OFF_M = 0.01
 
 
 @dataclass(frozen=True)
-class Shown:
+class BagDemonstration:
     """A demonstration converted from a bag.
 
     Attributes:
@@ -52,21 +52,21 @@ class Shown:
     def describe(self) -> str:
         """Describe the demonstration in one line."""
         worst, usual = (1000.0 * one for one in self.off_m)
-        done = "the task was done" if self.success else "the task was not done, so that training passes it over"
-        after = f" (what came after, {self.left_out} frames, is left out)" if self.left_out else ""
+        done = "the task succeeded" if self.success else "the task did not succeed, so training skips it"
+        after = f" ({self.left_out} later frames are left out)" if self.left_out else ""
         return (
-            f"{len(self.frames)} frames, {done}{after}; its actions lead the tool within {usual:.2g} mm of its"
-            f" commands, {worst:.2g} mm at worst"
+            f"{len(self.frames)} frames, {done}{after}; its actions move the tool to within {usual:.2g} mm of"
+            f" its commands in half of the frames, {worst:.2g} mm at worst"
         )
 
 
-def features_of(task: ArmTask, robot: Manipulator, *, films: bool = False) -> dict[str, Feature]:
-    """Return the features of such a demonstration; ``films``: store images as video."""
-    shown = metadata.shown_features(task, robot)
-    return {name: film(*f.shape[:2]) if films and f.is_image else f for name, f in shown.items()}
+def features_of(task: ArmTask, robot: Manipulator, *, videos: bool = False) -> dict[str, Feature]:
+    """Return the features of such a demonstration; ``videos``: store images as video."""
+    shown = metadata.demonstration_features(task, robot)
+    return {name: video(*f.shape[:2]) if videos and f.is_image else f for name, f in shown.items()}
 
 
-def shown_in(
+def convert(
     recording: Recording,
     name: str,
     task: ArmTask,
@@ -74,11 +74,11 @@ def shown_in(
     *,
     goal: Sequence[float] | None = None,
     succeeded: bool = False,
-) -> Shown:
+) -> BagDemonstration:
     """Convert a bag into a demonstration of a task: its commands become tool motions.
 
-    The episode ends when the task succeeds, as in recording. If it succeeds in the bag's last frame, it is taken to
-    stay so.
+    The episode ends when the task succeeds, as in recording. If it succeeds in the bag's last frame, success is
+    assumed to last.
 
     Args:
         recording: The bag.
@@ -102,17 +102,17 @@ def shown_in(
     if not succeeded and task.objects is not None and OBJECT not in poses:
         raise UserError(
             f"{recording.path}: {name} does not sense its object's position, so its success cannot be decided: give"
-            " --succeeded if it was."
+            " --succeeded if it succeeded."
         )
     known = moments(recording, task.rate_hz, cameras=cameras, poses=poses, until_next=True)
-    pictures = {camera: [source.take(k) for k in range(len(known))] for camera, source in known.pictures.items()}
+    pictures = {camera: [source.take(k) for k in range(len(known))] for camera, source in known.images.items()}
     seen = [_seen(known, pictures, task, frame) for frame in range(len(known))]
-    made = followed(task.pipeline(robot), _inputs(seen, task), known.command)
+    made = recover_actions(task.pipeline(robot), _inputs(seen, task), known.command)
     worst, usual = float(made.off_m.max()), float(np.median(made.off_m))
     if usual > _OFF_M:
         raise UserError(
-            f"{recording.path}: its commands lead the tool where no action of {name} does, {1000 * usual:.3g} mm off in"
-            " half of the frames: they are faster than the task's, outside its workspace, or no targets of the joints."
+            f"{recording.path}: its commands move the tool to where no action of {name} does, {1000 * usual:.3g} mm off"
+            " in half of the frames: they are faster than the task's, outside its workspace, or not joint targets."
         )
     count, success = (len(seen), True) if succeeded else _ends(seen, made.tool_m, task.fitted(robot))
     frames = [
@@ -122,23 +122,23 @@ def shown_in(
             metadata.COMMAND: known.command[frame].astype(np.float32),
             metadata.SUCCESS: success and frame == count - 1,
             metadata.DONE: frame == count - 1,
-            metadata.BY_HAND: known.led is not None and bool(known.led[frame]),
+            metadata.INTERVENTION: known.intervened is not None and bool(known.intervened[frame]),
         }
         for frame in range(count)
     ]
-    return Shown(frames, len(seen) - count, success, (worst, usual), metadata.words_of(task))
+    return BagDemonstration(frames, len(seen) - count, success, (worst, usual), metadata.task_description(task))
 
 
 def _check_senses(
     recording: Recording, name: str, task: ArmTask, robot: Manipulator, cameras: tuple[str, ...], poses: tuple[str, ...]
 ) -> None:
     """Refuse a bag that lacks signals that a task senses."""
-    lacking = [f"pictures on {recording.namespace}/{one}/image_raw" for one in cameras if one not in recording.cameras]
+    lacking = [f"images on {recording.namespace}/{one}/image_raw" for one in cameras if one not in recording.cameras]
     lacking += [f"{recording.namespace}/{topic}" for topic in reversed(poses) if topic not in recording.poses]
     if recording.velocity is None:
         lacking.insert(0, f"velocities in {recording.namespace}/joint_states")
     if lacking:
-        by_goal = " (or say where the goal was with --goal X Y Z)" if lacking[-1].endswith(f"/{GOAL}") else ""
+        by_goal = " (or give the goal with --goal X Y Z)" if lacking[-1].endswith(f"/{GOAL}") else ""
         raise UserError(
             f"{recording.path} lacks what {name} senses, {', '.join(lacking)}: record it too{by_goal}, or give --task"
             " a description in words, for a dataset for LeRobot's policies."
@@ -147,8 +147,8 @@ def _check_senses(
         camera = camera_of(SENSED[signal])
         if (size := recording.cameras[camera][1]) != shape[:2]:
             raise UserError(
-                f"{recording.path}: the pictures of {camera} are {size[1]} x {size[0]} pixels, and {name} senses"
-                f" {shape[1]} x {shape[0]}: record them so."
+                f"{recording.path}: the images of {camera} are {size[1]} x {size[0]} pixels, and {name} senses"
+                f" {shape[1]} x {shape[0]}: record them in that size."
             )
 
 

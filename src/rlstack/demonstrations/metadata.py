@@ -18,7 +18,7 @@ from rlstack import schema
 from rlstack.data.lerobot import Dataset, Feature, check_fits, image, number, vector
 from rlstack.errors import UserError
 from rlstack.files import write_atomically
-from rlstack.interfaces.image_reader import is_picture
+from rlstack.interfaces.image_reader import is_image
 from rlstack.interfaces.signals import SENSED as SIGNALS
 from rlstack.interfaces.signals import camera_of
 from rlstack.kinds.manipulator.spec import Manipulator, load_manipulator
@@ -27,29 +27,29 @@ from rlstack.tasks import TASKS
 from rlstack.tasks.manipulator.demonstration import TRIAL, DemonstrationEnvironment
 from rlstack.tasks.manipulator.task import ArmTask
 
-SHEET = "meta/rlstack.json"
+TASK_FILE = "meta/rlstack.json"
 VERSION = 1
 
 SENSED = "observation."
 """Prefix of the policy's inputs, as sensed: the observations to learn from."""
 STATE = "observation.state"
 """The joints in LeRobot's convention: each ``NAME.pos`` rad or m, then each ``NAME.vel`` rad/s or m/s."""
-WORLD = "observation.environment_state"
+ENVIRONMENT_STATE = "observation.environment_state"
 """The other observations, likewise: positions, m, and orientations (xyzw) of goal and object."""
 ACTION = "action"
 """The action in the policy's terms: motions of tool and gripper in -1..1."""
 COMMAND = "command"
 """The joint targets, ``NAME.pos`` rad or m."""
 REWARD, SUCCESS, DONE, TERMINATED = "next.reward", "next.success", "next.done", "next.terminated"
-BY_HAND = "intervention"
+INTERVENTION = "intervention"
 """Whether the operator chose the action."""
-SEEN, ACHIEVED = "policy.observation", "policy.achieved"
+OBSERVATION, ACHIEVED = "policy.observation", "policy.achieved"
 """The network's observation, and the achieved position, m, for a replay buffer."""
 SIMULATOR, TRIAL_OF = "simulation.state", "simulation.trial"
 """The simulator's state before the step, and the trial's parameters, from which a replay starts."""
-KNOWN = "simulation."
-"""Prefix of :data:`TOLD` signals that the policy does not sense: the simulator's ground truth."""
-TOLD = {"object_position": 3, "object_orientation": 4}
+SIMULATION_PREFIX = "simulation."
+"""Prefix of :data:`GROUND_TRUTH` signals that the policy does not sense: the simulator's ground truth."""
+GROUND_TRUTH = {"object_position": 3, "object_orientation": 4}
 """Pose of the object, m and xyzw."""
 
 
@@ -82,33 +82,33 @@ def task_called(name: str, settings: dict[str, Any] | None = None, where: str = 
     return task
 
 
-def name_of(task: ArmTask) -> str:
+def task_name(task: ArmTask) -> str:
     """Return a task's name, or its class for a task outside the catalogue."""
     return next((name for name in TASKS.names() if TASKS.load(name) is type(task)), type(task).__name__)
 
 
-def words_of(task: ArmTask) -> str:
+def task_description(task: ArmTask) -> str:
     """Return the task's description."""
     return (type(task).__doc__ or type(task).__name__).splitlines()[0]
 
 
 def features_of(station: DemonstrationEnvironment) -> dict[str, Feature]:
     """Return the features of a demonstration recorded in simulation."""
-    # without a copy of the pixels
+    # images are features of their own
     columns = [f"{row.name}.{k}" for row in station.pipeline.table() if row.name != "pictures" for k in range(row.size)]
     return {
-        **shown_features(station.task, station.robot),
-        **{KNOWN + name: vector(*"xyzw"[:size]) for name, size in _known(station).items()},
+        **demonstration_features(station.task, station.robot),
+        **{SIMULATION_PREFIX + name: vector(*"xyzw"[:size]) for name, size in _known(station).items()},
         REWARD: number(),
         TERMINATED: number("bool"),
-        SEEN: vector(*columns),
+        OBSERVATION: vector(*columns),
         ACHIEVED: vector("x", "y", "z"),
         SIMULATOR: Feature("float64", (len(station.state),)),
         TRIAL_OF: vector(*TRIAL, dtype="float64"),
     }
 
 
-def shown_features(task: ArmTask, robot: Manipulator) -> dict[str, Feature]:
+def demonstration_features(task: ArmTask, robot: Manipulator) -> dict[str, Feature]:
     """Return the features of any demonstration: observations, actions and outcome."""
     joints = [drive.name for drive in robot.drives]
     others = _sensed(task)
@@ -118,12 +118,12 @@ def shown_features(task: ArmTask, robot: Manipulator) -> dict[str, Feature]:
     return {
         **signals,
         STATE: vector(*(f"{name}.pos" for name in joints), *(f"{name}.vel" for name in joints)),
-        WORLD: vector(*(f"{name}.{one}" for name, size in others.items() for one in _elements(name, size))),
+        ENVIRONMENT_STATE: vector(*(f"{name}.{one}" for name, size in others.items() for one in _elements(name, size))),
         ACTION: vector(*task.axes),
         COMMAND: vector(*(f"{name}.pos" for name in joints)),
         SUCCESS: number("bool"),
         DONE: number("bool"),
-        BY_HAND: number("bool"),
+        INTERVENTION: number("bool"),
     }
 
 
@@ -134,7 +134,7 @@ def sensed(task: ArmTask, robot: Manipulator, seen: Mapping[str, np.ndarray]) ->
         **{SENSED + name: seen[name].astype(np.float32) for name in task.inputs if name not in pictures},
         **{picture_feature(name): seen[name].astype(np.uint8) for name in pictures},
         STATE: np.concatenate([seen["joint_position"], seen["joint_velocity"]]).astype(np.float32),
-        WORLD: np.concatenate([seen[name] for name in _sensed(task)]).astype(np.float32),
+        ENVIRONMENT_STATE: np.concatenate([seen[name] for name in _sensed(task)]).astype(np.float32),
     }
 
 
@@ -143,8 +143,10 @@ def observed(station: DemonstrationEnvironment) -> dict[str, np.ndarray]:
     seen, task, robot = station.senses(), station.task, station.robot
     return {
         **sensed(task, robot, seen),
-        **{KNOWN + name: seen[name].astype(np.float32) for name in _known(station)},
-        SEEN: station.observation()[: station.pipeline.size - _pixels(pictures_of(task, robot))].astype(np.float32),
+        **{SIMULATION_PREFIX + name: seen[name].astype(np.float32) for name in _known(station)},
+        OBSERVATION: station.observation()[: station.pipeline.size - _pixels(pictures_of(task, robot))].astype(
+            np.float32
+        ),
         ACHIEVED: station.achieved().astype(np.float32),
         SIMULATOR: station.state,
         TRIAL_OF: station.trial,
@@ -187,14 +189,14 @@ def check_learned(path: Path, task: ArmTask) -> None:
     if (held := _read(path)) is None:
         return
     if held["task"] not in TASKS.names() or TASKS.load(held["task"]) is not type(task):
-        mine = name_of(task)
+        mine = task_name(task)
         raise UserError(f"{path} holds demonstrations of {held['task']}, not of {mine}: give a dataset of {mine}.")
     then = {**_settings(type(task)())["motion"], **held["settings"].get("motion", {})}
     for key, now in _settings(task)["motion"].items():
         if then[key] != now:
             raise UserError(
-                f"{path} was recorded with motion.{key} {then[key]}, and {now} is required, so that an action means"
-                f" another motion: train with task_settings.motion.{key} {then[key]}, or give another dataset."
+                f"{path} was recorded with motion.{key} {then[key]}, and {now} is required: its actions mean other"
+                f" motions; train with task_settings.motion.{key} {then[key]}, or give another dataset."
             )
 
 
@@ -202,16 +204,16 @@ def write_metadata(path: Path, name: str, task: ArmTask) -> None:
     """Write a dataset's task file, if there is none yet."""
     if _read(path) is None:
         text = json.dumps({"version": VERSION, "task": name, "settings": _settings(task)}, indent=2)
-        write_atomically(path / SHEET, text + "\n", what="the demonstrations'")
+        write_atomically(path / TASK_FILE, text + "\n", what="the demonstrations'")
 
 
 def copy_metadata(path: Path, to: Path) -> None:
     """Copy the task file of the dataset at ``path`` to the dataset ``to``, if there is one."""
     if (held := _read(path)) is not None:
-        write_atomically(to / SHEET, json.dumps(held, indent=2) + "\n", what="the demonstrations'")
+        write_atomically(to / TASK_FILE, json.dumps(held, indent=2) + "\n", what="the demonstrations'")
 
 
-def name_in(path: Path) -> str | None:
+def recorded_task(path: Path) -> str | None:
     """Return the name of a dataset's task; None: it has no task file."""
     held = _read(path)
     return None if held is None else str(held["task"])
@@ -230,11 +232,11 @@ def read_metadata(dataset: Dataset, robot: str = "") -> DatasetTask:
     held = _read(dataset.path)
     if held is None:
         raise UserError(
-            f"{dataset.path} has no {SHEET}: it was not recorded by rlstack demo record, so its task is unknown."
+            f"{dataset.path} has no {TASK_FILE}: it was not recorded by rlstack demo record, so its task is unknown."
         )
     if not dataset.robot_type:
         raise UserError(f"{dataset.path} does not say which robot it was recorded with.")
-    task = task_called(held["task"], held["settings"], f"{dataset.path / SHEET}: settings")
+    task = task_called(held["task"], held["settings"], f"{dataset.path / TASK_FILE}: settings")
     return DatasetTask(held["task"], task, _recorded_with(dataset, robot))
 
 
@@ -254,7 +256,7 @@ def _recorded_with(dataset: Dataset, robot: str) -> Manipulator:
     held = tuple(name.removesuffix(".pos") for name in held)
     if held != (wanted := tuple(drive.name for drive in arm.drives)):
         raise UserError(
-            f"{dataset.path} was recorded with the joints {', '.join(held) or 'of nobody knows what'}, and"
+            f"{dataset.path} was recorded with the joints {', '.join(held) or '(unknown)'}, and"
             f" {robot or arm.name} has {', '.join(wanted)}: give the file of the robot that it was recorded with, with"
             " --robot FILE."
         )
@@ -274,7 +276,7 @@ def picture_feature(signal: str) -> str:
 
 def _sensed(task: ArmTask) -> dict[str, int]:
     """Return name and size of the signals sensed besides joints and images."""
-    inputs = [name for name in task.inputs if not name.startswith("joint_") and not is_picture(SIGNALS[name])]
+    inputs = [name for name in task.inputs if not name.startswith("joint_") and not is_image(SIGNALS[name])]
     return {name: 4 if name.endswith("orientation") else 1 if name.endswith("_age") else 3 for name in inputs}
 
 
@@ -284,7 +286,7 @@ def _elements(name: str, size: int) -> tuple[str, ...]:
 
 def pictures_of(task: ArmTask, robot: Manipulator) -> dict[str, tuple[int, ...]]:
     """Return signal and shape of the images that a task senses."""
-    seen = [name for name in task.inputs if is_picture(SIGNALS[name])]
+    seen = [name for name in task.inputs if is_image(SIGNALS[name])]
     cameras = {name: robot.cameras[camera_of(SIGNALS[name])] for name in seen}
     return {name: (camera.height, camera.width, 3) for name, camera in cameras.items()}
 
@@ -296,7 +298,7 @@ def _pixels(pictures: dict[str, tuple[int, ...]]) -> int:
 def _known(station: DemonstrationEnvironment) -> dict[str, int]:
     """Return the simulator's ground truth on the object that a vision policy does not sense."""
     return (
-        {n: s for n, s in TOLD.items() if n not in station.task.inputs}
+        {n: s for n, s in GROUND_TRUTH.items() if n not in station.task.inputs}
         if pictures_of(station.task, station.robot)
         else {}
     )
@@ -304,13 +306,13 @@ def _known(station: DemonstrationEnvironment) -> dict[str, int]:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        data = json.loads((path / SHEET).read_text(encoding="utf-8"))
+        data = json.loads((path / TASK_FILE).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        raise UserError(f"{path / SHEET} cannot be read ({error}): copy the dataset again.") from error
+        raise UserError(f"{path / TASK_FILE} cannot be read ({error}): copy the dataset again.") from error
     if not (isinstance(data, dict) and data.get("version") == VERSION and isinstance(data.get("settings"), dict)):
-        raise UserError(f"{path / SHEET} was written by another version: use the rlstack that recorded it.")
+        raise UserError(f"{path / TASK_FILE} was written by another version: use the rlstack that recorded it.")
     if not isinstance(data.get("task"), str):
-        raise UserError(f"{path / SHEET} names no task: copy the dataset again.")
+        raise UserError(f"{path / TASK_FILE} names no task: copy the dataset again.")
     return data

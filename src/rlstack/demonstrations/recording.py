@@ -13,14 +13,20 @@ from rlstack.data.lerobot import DatasetWriter
 from rlstack.demonstrations import metadata
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
-from rlstack.tasks.manipulator.demonstration import Acted, DemonstrationEnvironment
+from rlstack.tasks.manipulator.action_recovery import action_of
+from rlstack.tasks.manipulator.demonstration import DemonstrationEnvironment, DemonstrationStep
 from rlstack.tasks.manipulator.task import ArmTask
+from rlstack.verification.manipulation_trials import check_fits
+from rlstack.verification.runner import Steppable, commanded, input_names
 
 SAVE, DISCARD, STOP = "save", "discard", "stop"
 """Operator commands: end and keep the episode; drop it; stop recording."""
 
-DISCARDED, BROKEN_OFF = "discarded", "broken off"
+DISCARDED, ABORTED = "discarded", "aborted"
 """Reasons for episodes that the operator did not keep."""
+
+_OFF = 1e-3
+"""Deviation, rad or m, beyond which a command is no motion of this task: far above rounding, a fiftieth of a step."""
 
 _TRIES = 20
 """Number of consecutive failed episodes after which recording stops."""
@@ -48,7 +54,7 @@ Decide = Callable[[DemonstrationEnvironment], Choice]
 
 
 @dataclass(frozen=True)
-class Ended:
+class EpisodeResult:
     """How an episode ended.
 
     Attributes:
@@ -69,6 +75,44 @@ def expert(station: DemonstrationEnvironment) -> Choice:
     return Choice(station.expert())
 
 
+class PolicyDemonstrator:
+    """Demonstrates with a policy; see :data:`Decide`.
+
+    Args:
+        policy: The policy, loaded for the robot.
+        task: The task with the settings of the policy's training.
+        robot: The arm.
+
+    Raises:
+        UserError: The policy is for another robot or rate, or its inputs or outputs differ from the task's.
+    """
+
+    def __init__(self, policy: Steppable, task: ArmTask, robot: Manipulator) -> None:
+        check_fits(policy, task, robot)
+        self._policy, self._inputs = policy, input_names(policy)
+        self._next = 0
+
+    def __call__(self, station: DemonstrationEnvironment) -> Choice:
+        """Return the policy's action for the observations; it resets with each episode, and after an intervention.
+
+        Raises:
+            UserError: Its command is not finite, or not a motion of the task, for example with other settings.
+        """
+        if station.steps == 0 or station.steps != self._next:
+            self._policy.reset(1)
+        self._next = station.steps + 1
+        seen = station.senses()
+        sensed = {name: seen[name][None] for name in self._inputs}
+        command = commanded(self._policy, sensed, station.steps / station.task.rate_hz)[0]
+        action, off = action_of(station, command)
+        if station.steps == 0 and off > _OFF:  # after an intervention the arm is elsewhere than the policy assumes
+            raise UserError(
+                f"{self._policy.path} commands no tool motion of this task ({off:.2g} rad or m off):"
+                " it was trained with other settings, or not by rlstack train."
+            )
+        return Choice(action)
+
+
 def record(
     out: str | Path,
     name: str,
@@ -79,8 +123,8 @@ def record(
     *,
     seed: int = 0,
     keep_failures: bool = False,
-    on_episode: Callable[[Ended], None] | None = None,
-) -> list[Ended]:
+    on_episode: Callable[[EpisodeResult], None] | None = None,
+) -> list[EpisodeResult]:
     """Record demonstrations into the dataset in the folder ``out``, a new or an existing one.
 
     An episode is kept if it succeeds, or if the operator saves it; the dataset holds complete episodes only.
@@ -119,7 +163,7 @@ def record(
                 if ended is not None:
                     found.append(ended)
                     kept += ended.number is not None
-                    failed = failed + 1 if ended.number is None and ended.why not in (DISCARDED, BROKEN_OFF) else 0
+                    failed = failed + 1 if ended.number is None and ended.why not in (DISCARDED, ABORTED) else 0
                     if on_episode is not None:
                         on_episode(ended)
                 if stop:
@@ -136,10 +180,10 @@ def record(
 
 def _episode(
     station: DemonstrationEnvironment, writer: DatasetWriter, decide: Decide, keep_failures: bool
-) -> tuple[Ended | None, bool]:
+) -> tuple[EpisodeResult | None, bool]:
     """Run one episode; return how it ended (None: it never began), and whether to stop."""
     station.begin()
-    acted: Acted | None = None
+    acted: DemonstrationStep | None = None
     while True:
         choice = decide(station)
         if choice.said:
@@ -156,14 +200,14 @@ def _episode(
         return None, stop
     if choice.said in (DISCARD, STOP):
         writer.discard()
-        return Ended(None, count, acted.success, DISCARDED if choice.said == DISCARD else BROKEN_OFF), stop
+        return EpisodeResult(None, count, acted.success, DISCARDED if choice.said == DISCARD else ABORTED), stop
     if acted.success or choice.said == SAVE or keep_failures:
-        return Ended(writer.end_episode(metadata.words_of(station.task)), count, acted.success), stop
+        return EpisodeResult(writer.end_episode(metadata.task_description(station.task)), count, acted.success), stop
     writer.discard()
-    return Ended(None, count, False, "its time was up" if acted.timed_out else "the object was lost"), stop
+    return EpisodeResult(None, count, False, "it timed out" if acted.timed_out else "the object was lost"), stop
 
 
-def _frame(before: dict[str, np.ndarray], choice: Choice, acted: Acted) -> dict[str, object]:
+def _frame(before: dict[str, np.ndarray], choice: Choice, acted: DemonstrationStep) -> dict[str, object]:
     return {
         **before,
         metadata.ACTION: np.clip(choice.action, -1.0, 1.0).astype(np.float32),
@@ -172,5 +216,5 @@ def _frame(before: dict[str, np.ndarray], choice: Choice, acted: Acted) -> dict[
         metadata.SUCCESS: acted.success,
         metadata.DONE: acted.done,
         metadata.TERMINATED: acted.done and not acted.timed_out,
-        metadata.BY_HAND: choice.by_hand,
+        metadata.INTERVENTION: choice.by_hand,
     }

@@ -15,7 +15,7 @@ from rlstack.tasks.manipulator.demonstration import DemonstrationEnvironment
 
 
 @dataclass(frozen=True)
-class Replayed:
+class ReplayResult:
     """The result of a replay.
 
     Attributes:
@@ -54,7 +54,7 @@ class Replayed:
         return "\n".join(lines)
 
 
-def replay(path: str | Path, episode: int, robot: str = "") -> Replayed:
+def replay(path: str | Path, episode: int, robot: str = "") -> ReplayResult:
     """Replay the recorded joint commands from the recorded state, and compare each frame.
 
     Args:
@@ -87,7 +87,7 @@ def replay(path: str | Path, episode: int, robot: str = "") -> Replayed:
         station.close()
     # a demonstration of one frame has nothing to compare
     table = np.array(departures or [(0.0, 0.0) + (0.0,) * (of.task.objects is not None)])
-    return Replayed(
+    return ReplayResult(
         episode=episode,
         time_s=np.arange(1, len(table) + 1) / of.task.rate_hz,
         joint=table[:, 0],
@@ -99,6 +99,7 @@ def replay(path: str | Path, episode: int, robot: str = "") -> Replayed:
 
 
 def _departure(station: DemonstrationEnvironment, recorded: Array) -> tuple[float, ...]:
-    now, then = station.places(), station.places(recorded)
-    apart = [float(np.linalg.norm(now[name] - then[name])) for name in now]
-    return float(np.abs(station.joints() - station.joints(recorded)).max()), *apart
+    now, then = station.positions(), station.positions(recorded)
+    off = {name: now[name] - then[name] for name in now}
+    joint = float(np.abs(off.pop("joints")).max())
+    return joint, *(float(np.linalg.norm(each)) for each in off.values())

@@ -18,7 +18,7 @@ def describe(path: str | Path) -> str:
     frames = dataset.info.total_frames
     lines = [
         f"{path}: {len(dataset)} episodes, {frames} frames, {frames / dataset.fps:.1f} s at {dataset.fps:g} Hz,"
-        f" robot {dataset.robot_type or 'not said'}"
+        f" robot {dataset.robot_type or 'unknown'}"
     ]
     if dataset.cut_off:
         lines.append(dataset.cut_off)
@@ -27,7 +27,7 @@ def describe(path: str | Path) -> str:
         lines.append(f"  {name:<30} {feature.dtype:<8} {size:<12} {_short(', '.join(feature.names))}".rstrip())
     for episode in dataset.episodes:
         success, hand_share = _flags(dataset, episode.index)
-        told = {True: "succeeded", False: "did not succeed", None: "success not said"}[success]
+        told = {True: "succeeded", False: "did not succeed", None: "success not recorded"}[success]
         hand = f", {100 * hand_share:.0f}% by hand" if hand_share else ""
         task = f": {', '.join(episode.tasks)}" if episode.tasks else ""
         seconds = episode.length / dataset.fps
@@ -37,10 +37,10 @@ def describe(path: str | Path) -> str:
 
 def _flags(dataset: Dataset, episode: int) -> tuple[bool | None, float]:
     """Return whether an episode succeeded (None: not recorded), and the share of it recorded by hand."""
-    wanted = [name for name in (metadata.SUCCESS, metadata.BY_HAND) if name in dataset.features]
+    wanted = [name for name in (metadata.SUCCESS, metadata.INTERVENTION) if name in dataset.features]
     frames = dataset.read(episode, wanted) if wanted else {}
     success = bool(frames[metadata.SUCCESS][-1, 0]) if metadata.SUCCESS in frames else None
-    by_hand = float(frames[metadata.BY_HAND].mean()) if metadata.BY_HAND in frames else 0.0
+    by_hand = float(frames[metadata.INTERVENTION].mean()) if metadata.INTERVENTION in frames else 0.0
     return success, by_hand
 
 

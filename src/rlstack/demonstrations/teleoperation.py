@@ -56,8 +56,8 @@ class Teleoperator:
         hand: TeleopInput = self._device.read()
         self._waiting = False
         still = np.zeros(station.pipeline.action_size)
-        if hand.said:
-            return Choice(still, by_hand=True, said=hand.said[0])
+        if hand.events:
+            return Choice(still, by_hand=True, said=hand.events[0])
         led = None if hand.joints is None else _led(station, hand.joints)  # refused before anything moves
         if hand.joints is not None:
             leads = hand.intervene and self._moved.moved(station.robot, hand.joints)

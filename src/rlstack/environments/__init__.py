@@ -28,8 +28,8 @@ def register_tasks() -> None:
         if (name := environment_id(task)) not in registry:
             register(
                 name,
-                entry_point=f"{__name__}.single:TaskEnvironment",
-                vector_entry_point=f"{__name__}.vector:TaskVectorEnvironment",
+                entry_point=f"{__name__}.single_environment:TaskEnvironment",
+                vector_entry_point=f"{__name__}.vector_environment:TaskVectorEnvironment",
                 kwargs={"task": task},
             )
 

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 
-from rlstack.environments.vector import TaskVectorEnvironment
+from rlstack.environments.vector_environment import TaskVectorEnvironment
 from rlstack.errors import UserError
 
 try:
@@ -20,7 +20,7 @@ except ModuleNotFoundError as error:
 
 
 class TaskVecEnv(VecEnv):  # type: ignore[misc]
-    """Robots of a :class:`rlstack.environments.vector.TaskVectorEnvironment` for stable-baselines3's algorithms.
+    """A :class:`.vector_environment.TaskVectorEnvironment` for stable-baselines3's algorithms.
 
     The last observation of an episode is in ``info["terminal_observation"]``, and ``info["TimeLimit.truncated"]`` is
     true after a time-out, so that values are bootstrapped. An episode's return and length are in

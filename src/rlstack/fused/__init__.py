@@ -2,8 +2,18 @@
 
 from rlstack.fused.devices import check_device
 from rlstack.fused.expression import clip, greater, maximum, minimum, where
-from rlstack.fused.kernel import GRADIENT, Kernel
-from rlstack.fused.rows import zeros
-from rlstack.fused.sweep import Sweep
+from rlstack.fused.kernel import GRADIENT, Kernel, LoopKernel
+from rlstack.fused.memory_layout import zeros
 
-__all__ = ["GRADIENT", "Kernel", "Sweep", "check_device", "clip", "greater", "maximum", "minimum", "where", "zeros"]
+__all__ = [
+    "GRADIENT",
+    "Kernel",
+    "LoopKernel",
+    "check_device",
+    "clip",
+    "greater",
+    "maximum",
+    "minimum",
+    "where",
+    "zeros",
+]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from rlstack.fused.expression import Scalar
+from rlstack.fused.expression import Scalar, where
 from rlstack.fused.graph import Graph
 
 
@@ -51,15 +51,15 @@ def gradients(graph: Graph, seeds: Mapping[int, Scalar], wanted: Iterable[int]) 
         elif op == "log":
             add(a.node, seed / a)
         elif op == "abs":
-            add(a.node, _select(a < 0.0, -seed, seed))
+            add(a.node, where(a < 0.0, -seed, seed))
         elif op in ("min", "max"):
             first = a <= b if op == "min" else b <= a
-            add(a.node, _select(first, seed, _zero(graph)))
-            add(b.node, _select(first, _zero(graph), seed))
+            add(a.node, where(first, seed, 0.0))
+            add(b.node, where(first, 0.0, seed))
         elif op == "select":
             yes, no = rest
-            add(yes.node, _select(a, seed, _zero(graph)))
-            add(no.node, _select(a, _zero(graph), seed))
+            add(yes.node, where(a, seed, 0.0))
+            add(no.node, where(a, 0.0, seed))
         elif op not in ("input", "const", "floor"):
             raise TypeError(f"'{op}' has no derivative")
     return {node: total.get(node) for node in wanted}
@@ -76,12 +76,3 @@ def _needed(graph: Graph, roots: Iterable[int]) -> set[int]:
         # booleans select a branch and have no derivative
         waiting += [n for n in graph.args[node] if not graph.is_bool(n)]
     return found
-
-
-def _select(condition: Scalar, yes: Scalar, no: Scalar) -> Scalar:
-    graph = condition.graph
-    return Scalar(graph, graph.apply("select", condition.node, yes.node, no.node))
-
-
-def _zero(graph: Graph) -> Scalar:
-    return Scalar(graph, graph.constant(0.0))

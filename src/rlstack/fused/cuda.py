@@ -17,24 +17,18 @@ from typing import Any
 import numpy as np
 
 from rlstack.errors import UserError
-from rlstack.fused.graph import Graph
-from rlstack.fused.loops import ITEM, Items
-from rlstack.fused.rows import Memory
+from rlstack.fused.graph import ITEM, Graph, InnerLoop
+from rlstack.fused.memory_layout import ArrayLayout
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "eq": "==", "and": "&&", "or": "||"}
 _CALL = {"sqrt": "sqrtf", "exp": "expf", "log": "logf", "abs": "fabsf", "floor": "floorf"}
 _EXTREME = {"min": "<", "max": ">"}
 
 
-class Launcher:
+class CudaCode:
     """A function on rows of float32 arrays, compiled by Warp.
 
-    Args:
-        graph: Holds the expressions.
-        arrays: Names of all arrays in the order in which they are passed, inputs then outputs.
-        outputs: (array, row, node) of every value written.
-        device: ``"cuda:0"`` or ``"warp:cpu"``.
-        items: The inner loop, if there is one.
+    Args as for :class:`rlstack.fused.llvm.CpuCode`; ``device`` is ``"cuda:0"`` or ``"warp:cpu"``.
 
     Raises:
         UserError: Warp is not installed.
@@ -46,24 +40,24 @@ class Launcher:
         arrays: Sequence[str],
         outputs: Sequence[tuple[str, int, int]],
         device: str,
-        items: Items | None = None,
+        loop: InnerLoop | None = None,
     ) -> None:
         self._warp, self._device = warp(), device.removeprefix("warp:")
-        numbers = [] if items is None else [np.ascontiguousarray(items.numbers, np.float32)]
+        constants = [] if loop is None else [np.ascontiguousarray(loop.constants, np.float32)]
         # an inner loop's constants come after the arrays
-        self._numbers = [self._warp.array(n, dtype=self._warp.float32, device=self._device) for n in numbers]
-        self._behind = [n.ptr for n in self._numbers]
-        length = 2 * len(arrays) + len(numbers)
+        self._constants = [self._warp.array(n, dtype=self._warp.float32, device=self._device) for n in constants]
+        self._constants_at = [n.ptr for n in self._constants]
+        length = 2 * len(arrays) + len(constants)
         self._table = self._warp.types.vector(length=length, dtype=self._warp.int64)
-        self._kernel = _kernel(self._warp, source(graph, arrays, outputs, items), self._table)
+        self._kernel = _kernel(self._warp, source(graph, arrays, outputs, loop), self._table)
         self._kernel.module.load(self._device)
         self._streams: dict[int, Any] = {}
 
-    def prepare(self, places: Sequence[Memory], count: int) -> Callable[[], None]:
+    def prepare(self, layouts: Sequence[ArrayLayout], count: int) -> Callable[[], None]:
         """Return a launcher for ``count`` robots on torch's current stream; the arrays must not move in memory."""
         if count == 0:
             return lambda: None
-        table = self._table(*(p.address for p in places), *(p.stride for p in places), *self._behind)
+        table = self._table(*(p.address for p in layouts), *(p.stride for p in layouts), *self._constants_at)
         command = self._warp.launch(self._kernel, dim=count, inputs=[table], device=self._device, record_cmd=True)
         if self._device == "cpu":
             return command.launch  # type: ignore[no-any-return]
@@ -119,7 +113,7 @@ def _kernel(wp: Any, text: str, table: Any) -> Any:
 
 
 def source(
-    graph: Graph, arrays: Sequence[str], outputs: Sequence[tuple[str, int, int]], items: Items | None = None
+    graph: Graph, arrays: Sequence[str], outputs: Sequence[tuple[str, int, int]], loop: InnerLoop | None = None
 ) -> str:
     """Return the body of a function of ``table`` and ``robot``, in the common subset of CUDA and C++.
 
@@ -128,7 +122,7 @@ def source(
     """
     index = {name: k for k, name in enumerate(arrays)}
     written = {name for name, _, _ in outputs}
-    rows = {} if items is None else items.rows
+    rows = {} if loop is None else loop.rows
     lines = []
     for name, k in index.items():
         kind, letter = "float" if name in written else "const float", "b" if name in rows else "a"
@@ -137,19 +131,19 @@ def source(
     wanted: dict[int, list[str]] = {}
     for array, row, node in outputs:
         wanted.setdefault(node, []).append(f"a{index[array]}[{row} * s{index[array]}]")
-    if items is None:
+    if loop is None:
         lines += _body(graph, graph.schedule(wanted), wanted, index)
         return "\n".join(lines) + "\n"
-    swept = items.swept(graph)
-    lines += _body(graph, graph.schedule(items.kept(graph, swept, wanted)), {}, index)
+    varying = loop.varying(graph)
+    lines += _body(graph, graph.schedule(loop.invariant(graph, varying, wanted)), {}, index)
     lines.append(f"const float* __restrict__ numbers = (const float*)table[{2 * len(arrays)}];")
-    lines.append(f"for (int s = 0; s < {len(items.numbers)}; s++) {{")
+    lines.append(f"for (int s = 0; s < {len(loop.constants)}; s++) {{")
     for name in (name for name in arrays if name in rows):
         kind, k = "float" if name in written else "const float", index[name]
         lines.append(f"{kind}* a{k} = b{k} + {rows[name]} * s * s{k};")
-    lines.append(f"const float* item = numbers + {items.numbers.shape[1]} * s;")
-    lines += _body(graph, (n for n in graph.schedule(wanted) if n in swept), wanted, index)
-    for node in (n for n in wanted if n not in swept):
+    lines.append(f"const float* item = numbers + {loop.constants.shape[1]} * s;")
+    lines += _body(graph, (n for n in graph.schedule(wanted) if n in varying), wanted, index)
+    for node in (n for n in wanted if n not in varying):
         lines += [f"{place} = {_value(graph, node)};" for place in wanted[node]]
     return "\n".join([*lines, "}"]) + "\n"
 

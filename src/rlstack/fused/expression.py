@@ -10,10 +10,21 @@ from collections.abc import Callable
 from typing import Any, TypeAlias, Union
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlstack.fused.graph import BINARY, Graph
 
 Number: TypeAlias = Union[int, float, "Scalar"]
+
+Rows = NDArray[Any]
+"""An object array (rows,) of expressions."""
+
+
+def _operator(op: str, swap: bool = False) -> Callable[[Scalar, Number], Scalar]:
+    def method(self: Scalar, other: Number) -> Scalar:
+        return self._binary(op, other, swap)
+
+    return method
 
 
 class Scalar:
@@ -43,29 +54,18 @@ class Scalar:
     def _unary(self, op: str) -> Scalar:
         return Scalar(self.graph, self.graph.apply(op, self.node))
 
-    def __add__(self, other: Number) -> Scalar:
-        return self._binary("add", other)
+    __add__ = __radd__ = _operator("add")
+    __sub__, __rsub__ = _operator("sub"), _operator("sub", swap=True)
+    __mul__ = __rmul__ = _operator("mul")
+    __truediv__, __rtruediv__ = _operator("div"), _operator("div", swap=True)
+    __lt__, __gt__ = _operator("lt"), _operator("lt", swap=True)
+    __le__, __ge__ = _operator("le"), _operator("le", swap=True)
+    __eq__ = _operator("eq")  # type: ignore[assignment]
+    __and__ = __rand__ = _operator("and")
+    __or__ = __ror__ = _operator("or")
 
-    def __radd__(self, other: Number) -> Scalar:
-        return self._binary("add", other)
-
-    def __sub__(self, other: Number) -> Scalar:
-        return self._binary("sub", other)
-
-    def __rsub__(self, other: Number) -> Scalar:
-        return self._binary("sub", other, swap=True)
-
-    def __mul__(self, other: Number) -> Scalar:
-        return self._binary("mul", other)
-
-    def __rmul__(self, other: Number) -> Scalar:
-        return self._binary("mul", other)
-
-    def __truediv__(self, other: Number) -> Scalar:
-        return self._binary("div", other)
-
-    def __rtruediv__(self, other: Number) -> Scalar:
-        return self._binary("div", other, swap=True)
+    def __ne__(self, other: Number) -> Scalar:  # type: ignore[override]
+        return ~self._binary("eq", other)
 
     def __neg__(self) -> Scalar:
         return self._unary("neg")
@@ -75,38 +75,6 @@ class Scalar:
 
     def __abs__(self) -> Scalar:
         return self._unary("abs")
-
-    def __lt__(self, other: Number) -> Scalar:
-        return self._binary("lt", other)
-
-    def __le__(self, other: Number) -> Scalar:
-        return self._binary("le", other)
-
-    def __gt__(self, other: Number) -> Scalar:
-        return self._binary("lt", other, swap=True)
-
-    def __ge__(self, other: Number) -> Scalar:
-        return self._binary("le", other, swap=True)
-
-    def __eq__(self, other: Number) -> Scalar:  # type: ignore[override]
-        return self._binary("eq", other)
-
-    def __ne__(self, other: Number) -> Scalar:  # type: ignore[override]
-        return ~self._binary("eq", other)
-
-    def equals(self, other: Number) -> Scalar:
-        """Return whether both are the same value."""
-        return self._binary("eq", other)
-
-    def __and__(self, other: bool | Scalar) -> Scalar:
-        return self._binary("and", other)
-
-    __rand__ = __and__
-
-    def __or__(self, other: bool | Scalar) -> Scalar:
-        return self._binary("or", other)
-
-    __ror__ = __or__
 
     def __invert__(self) -> Scalar:
         return self._unary("not")
@@ -222,3 +190,33 @@ def clip(a: Any, low: Any, high: Any) -> Any:
     The derivative is that of ``a`` up to and including the bounds, and that of the bounds beyond.
     """
     return minimum(maximum(a, low), high)
+
+
+def input_rows(graph: Graph, name: str, count: int) -> Rows:
+    """Return the expressions of an input array's rows."""
+    made = [Scalar(graph, graph.input(name, row)) for row in range(count)]
+    found = np.empty(count, dtype=object)
+    found[:] = made
+    return found
+
+
+def output_rows(graph: Graph, name: str, array: Any) -> Rows:
+    """Return the output ``name`` of a function as expressions.
+
+    Raises:
+        TypeError: It is not an array of one robot's values, or belongs to another function.
+    """
+    rows = np.atleast_1d(np.array(array, dtype=object))
+    if rows.ndim != 1:
+        raise TypeError(f"the function's '{name}' has the shape {rows.shape}; (rows,) is needed: one robot's numbers")
+    for row, entry in enumerate(rows):
+        if isinstance(entry, np.ndarray) and entry.ndim == 0:
+            rows[row] = entry = entry[()]
+        if isinstance(entry, Scalar):
+            if entry.graph is not graph:
+                raise TypeError(f"the function's '{name}' holds an expression of another function")
+        elif isinstance(entry, (bool, int, float, np.generic)):
+            rows[row] = Scalar(graph, graph.constant(float(entry)))
+        else:
+            raise TypeError(f"the function's '{name}' holds a {type(entry).__name__}, neither expression nor number")
+    return rows

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 UNARY: dict[str, Callable[[float], Any]] = {
     "neg": np.negative,
@@ -25,6 +27,9 @@ BINARY: dict[str, Callable[[float, float], Any]] = {
 }
 COMPARISONS = ("lt", "le", "eq")
 LOGIC = ("and", "or", "not")
+
+ITEM = "the item"
+"""Name of the input array that holds the constants of an inner loop's current item."""
 
 _SYMMETRIC = ("add", "mul", "eq", "and", "or")
 _SMALLEST_NORMAL, _GREATEST = 1.1754944e-38, 3.4028235e38
@@ -193,3 +198,34 @@ class Graph:
         if b is not None and b != 0.0 and _SMALLEST_NORMAL <= abs(1.0 / b) <= _GREATEST:
             return self.apply("mul", left, self.constant(1.0 / b))
         return self.constant(0.0) if a == 0.0 else None
+
+
+@dataclass(frozen=True)
+class InnerLoop:
+    """The loop over items that is run for each robot.
+
+    Args:
+        constants: (items, k) of each item.
+        rows: Rows per item of each array that stores separate rows for each item, item after item.
+    """
+
+    constants: NDArray[Any]
+    rows: Mapping[str, int]
+
+    def varying(self, graph: Graph) -> set[int]:
+        """Return the nodes that differ from item to item."""
+        found: set[int] = set()
+        for node, args in enumerate(graph.args):
+            if graph.ops[node] == "input":
+                array = graph.values[node][0]
+                if array == ITEM or array in self.rows:
+                    found.add(node)
+            elif any(a in found for a in args):
+                found.add(node)
+        return found
+
+    def invariant(self, graph: Graph, varying: set[int], roots: Iterable[int]) -> list[int]:
+        """Return the loop-invariant nodes that the items use, without constants; they are computed once per robot."""
+        needed = {n for node in graph.schedule(roots) if node in varying for n in graph.args[node]}
+        needed |= set(roots)
+        return sorted(n for n in needed if n not in varying and graph.ops[n] != "const")

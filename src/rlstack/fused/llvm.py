@@ -17,11 +17,9 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from rlstack.files import write_atomically
-from rlstack.fused.graph import Graph
-from rlstack.fused.loops import Items
-from rlstack.fused.rows import Memory, view
-from rlstack.fused.simd import Writer
-from rlstack.fused.simd_sweep import SweepWriter
+from rlstack.fused.graph import Graph, InnerLoop
+from rlstack.fused.llvm_ir import IrWriter
+from rlstack.fused.memory_layout import ArrayLayout, view
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ def host() -> Processor:
     return Processor(llvm.get_host_cpu_name(), features.flatten(), lanes)
 
 
-class Loop:
+class CpuCode:
     """A function on rows of arrays, compiled for this processor.
 
     Args:
@@ -55,7 +53,7 @@ class Loop:
         arrays: Names of all arrays in the order in which they are passed, inputs then outputs.
         outputs: (array, row, node) of every value written.
         dtype: Type of all arrays: ``"float32"``, or ``"float64"``, which is computed one robot at a time.
-        items: The inner loop, if there is one.
+        loop: The inner loop, if there is one.
     """
 
     def __init__(
@@ -64,14 +62,11 @@ class Loop:
         arrays: Sequence[str],
         outputs: Sequence[tuple[str, int, int]],
         dtype: str = "float32",
-        items: Items | None = None,
+        loop: InnerLoop | None = None,
     ) -> None:
         processor = host()
         machine, self.lanes = processor.machine(), processor.lanes if dtype == "float32" else 1
-        if items is None:
-            text = Writer(graph, arrays, outputs, self.lanes, dtype).text()
-        else:
-            text = SweepWriter(graph, arrays, outputs, self.lanes, dtype, items).text()
+        text = IrWriter(graph, arrays, outputs, self.lanes, dtype, loop).text()
         key = hashlib.sha256("\n".join((llvmlite.__version__, repr(processor), text)).encode()).hexdigest()[:32]
         module = llvm.parse_assembly(text)
         module.triple, module.data_layout = machine.triple, str(machine.target_data)
@@ -83,25 +78,27 @@ class Loop:
         call.engine = engine  # keeps the machine code alive
         self._call = call
         # an inner loop's constants come after the arrays
-        self._numbers = [] if items is None else [np.ascontiguousarray(items.numbers, dtype=dtype)]
-        self._behind = [n.__array_interface__["data"][0] for n in self._numbers]
-        self._pack = struct.Struct(f"{2 * len(arrays) + len(self._behind)}q").pack
+        self._constants = [] if loop is None else [np.ascontiguousarray(loop.constants, dtype=dtype)]
+        self._constants_at = [n.__array_interface__["data"][0] for n in self._constants]
+        self._pack = struct.Struct(f"{2 * len(arrays) + len(self._constants_at)}q").pack
         self._written = {arrays.index(name) for name, _, _ in outputs}
 
-    def prepare(self, places: Sequence[Memory], count: int) -> Callable[[], None]:
+    def prepare(self, layouts: Sequence[ArrayLayout], count: int) -> Callable[[], None]:
         """Return a launcher for ``count`` robots; the arrays must not move in memory."""
         if count == 0:
             return lambda: None
         if count < self.lanes:
-            return self._few(places, count)
-        table = self._pack(*(p.address for p in places), *(p.stride for p in places), *self._behind)
+            return self._padded(layouts, count)
+        table = self._pack(*(p.address for p in layouts), *(p.stride for p in layouts), *self._constants_at)
         return partial(self._call, table, count)
 
-    def _few(self, places: Sequence[Memory], count: int) -> Callable[[], None]:
+    def _padded(self, layouts: Sequence[ArrayLayout], count: int) -> Callable[[], None]:
         # fewer robots than lanes are padded with copies of the first
-        wide = [np.zeros((p.rows, self.lanes), np.float32) for p in places]
-        table = self._pack(*(w.__array_interface__["data"][0] for w in wide), *[self.lanes] * len(wide), *self._behind)
-        arrays = [view(p._replace(width=count)) for p in places]
+        wide = [np.zeros((p.rows, self.lanes), np.float32) for p in layouts]
+        table = self._pack(
+            *(w.__array_interface__["data"][0] for w in wide), *[self.lanes] * len(wide), *self._constants_at
+        )
+        arrays = [view(p._replace(width=count)) for p in layouts]
 
         def compute() -> None:
             for k, (array, copy) in enumerate(zip(arrays, wide)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
@@ -14,19 +15,22 @@ Config = TypeVar("Config", bound="GuardConfig")
 
 
 @dataclass(frozen=True, kw_only=True)
-class GuardConfig:
-    """Timeouts of every guard; each kind's guard adds its limits and ``staleness_s``."""
+class GuardConfig(ABC):
+    """Timeouts of every guard; each kind's adds ``staleness_s`` and inherits the fields of its robot file's limits.
+
+    Fields with a ``text`` are parameters of the guard node.
+    """
 
     control_rate_hz: float = value(unit="Hz", above=0.0)
-    observation_timeout_s: float = value(0.2, unit="s", above=0.0)
-    """Longest time without a valid observation."""
-    recover_after_s: float = value(1.0, unit="s", at_least=0.0)
-    """How long a late policy must be on time again before it commands again."""
+    observation_timeout_s: float = value(0.2, unit="s", above=0.0, text="Longest time without a valid observation")
+    recover_after_s: float = value(
+        1.0, unit="s", at_least=0.0, text="How long a late policy must be on time again before it commands again"
+    )
 
     @property
+    @abstractmethod
     def staleness_s(self) -> float:
         """Age at which a policy's command is stale, and the longest a policy may be silent."""
-        raise NotImplementedError
 
     @property
     def reach_s(self) -> float:
@@ -44,7 +48,8 @@ class GuardConfig:
     @classmethod
     def limits_of(cls, robot: Any) -> dict[str, Any]:
         """Return the robot's own limits by field, which overrides may tighten; ``..._min_m`` are lower corners."""
-        raise NotImplementedError
+        own = {field.name for field in fields(cls)}
+        return {name: limit for name, limit in vars(robot.limits).items() if name in own}
 
     @classmethod
     def values_for(cls, robot: Any) -> dict[str, Any]:
@@ -70,19 +75,19 @@ class GuardConfig:
         own = cls.limits_of(robot)
         config = schema.load(cls, {**cls.values_for(robot), **own, **overrides}, "guard settings")
         for name, allowed in own.items():
-            asked = getattr(config, name)
-            if not allow_wider and _is_wider(name, asked, allowed):
+            wanted = getattr(config, name)
+            if not allow_wider and _is_wider(name, wanted, allowed):
                 raise UserError(
-                    f"guard settings: {name}: {_show(asked)} is wider than robot '{robot.name}' allows"
+                    f"guard settings: {name}: {_show(wanted)} is wider than robot '{robot.name}' allows"
                     f" ({_show(allowed)}); give a tighter limit, or change the robot file."
                 )
         return config
 
 
-def _is_wider(name: str, asked: Any, allowed: Any) -> bool:
-    if not isinstance(asked, tuple):
-        return bool(asked > allowed)
-    return any(a < b if name.endswith("_min_m") else a > b for a, b in zip(asked, allowed))
+def _is_wider(name: str, wanted: Any, allowed: Any) -> bool:
+    if not isinstance(wanted, tuple):
+        return bool(wanted > allowed)
+    return any(a < b if name.endswith("_min_m") else a > b for a, b in zip(wanted, allowed))
 
 
 def _show(limit: Any) -> str:

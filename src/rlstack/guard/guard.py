@@ -10,9 +10,11 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.guard.config import GuardConfig
 from rlstack.guard.decision import CommonMode, Decision, Mode
-from rlstack.guard.watch import SLACK_S, Clock, PolicyWatch
+from rlstack.guard.observation import parse
+from rlstack.guard.policy_monitor import SLACK_S, Clock, PolicyMonitor
+from rlstack.interfaces.kind_signals import shape_of
+from rlstack.interfaces.signals import COMMANDED
 
 Signals = Mapping[str, NDArray[np.floating]]
 
@@ -51,30 +53,30 @@ class Guard(ABC, Generic[Seen]):
     whose command, if any, must be published at once.
 
     Args:
-        config: Limits and timeouts.
-        elements: Width of a command.
+        robot: The robot.
+        config: Limits and timeouts, an instance of :attr:`CONFIG`; None: the robot's own.
     """
 
     OBSERVED: ClassVar[tuple[str, ...]] = ("position", "orientation", "linear_velocity", "angular_velocity")
     """Signals of one topic that make up an observation."""
 
     CONFIG: ClassVar[Any]
-    """Class of its configuration, with ``from_robot``."""
+    """Class of its configuration, a :class:`rlstack.guard.config.GuardConfig`."""
     COMMAND: ClassVar[str]
     """Name of the commanded signal."""
+    SAFE_MODE: ClassVar[Mode]
+    """The mode that keeps the robot safe when the policy cannot command it."""
 
     @classmethod
     def from_parameters(cls, robot: Any, config: Any, parameters: Mapping[str, Any]) -> Guard[Seen]:
-        """Return the guard of a robot.
+        """Return the guard of a robot; ``parameters`` of the guard node are more than the fields of ``config``."""
+        return cls(robot, config)
 
-        Args:
-            robot: The robot.
-            config: An instance of :attr:`CONFIG`.
-            parameters: Those of the guard node, including any that are not configuration fields.
-        """
-        return cls(robot, config)  # type: ignore[arg-type, call-arg]  # kinds take a robot and a configuration
-
-    def __init__(self, config: GuardConfig, elements: int) -> None:
+    def __init__(self, robot: Any, config: Any = None) -> None:
+        self.robot = robot
+        self.config = config = config or self.CONFIG.from_robot(robot)
+        self.elements = int(shape_of(COMMANDED[self.COMMAND], robot)[0])
+        """Width of a command."""
         self.mode: Mode = CommonMode.DISARMED
         self.reason = "not armed yet"
         self.interventions = 0
@@ -83,14 +85,11 @@ class Guard(ABC, Generic[Seen]):
         """Number of valid observations so far without a gap beyond the timeout."""
         self.stopped_unseen = False
         """Whether it stopped before the robot had moved, only because observations were missing."""
-        self.elements = elements
-        """Width of a command."""
-        self._timing = config
         self._clock = Clock(config.observation_timeout_s)
-        self._watch = PolicyWatch(elements, config.staleness_s, config.period_s)
+        self._monitor = PolicyMonitor(self.elements, config.staleness_s, config.period_s)
         self._seen: Seen | None = None
         self._seen_t = self._newest_stamp_s = -math.inf
-        self._refused_observation = "none has come"
+        self._refused_observation = "none has arrived"
         self._mode_t = 0.0
         self._accepted_t = 0.0
         self._may_return = False
@@ -103,8 +102,8 @@ class Guard(ABC, Generic[Seen]):
 
     @property
     def tick_s(self) -> float:
-        """Longest time after a command until :meth:`on_tick` must be called."""
-        return self._timing.staleness_s
+        """Longest time after a command until :meth:`on_tick` must be called: a fallback acts without observations."""
+        return float(self.config.period_s)
 
     @property
     def notes(self) -> str:
@@ -113,42 +112,43 @@ class Guard(ABC, Generic[Seen]):
 
     # Implemented by each kind of robot.
 
-    @abstractmethod
-    def _parse(self, stamp_s: float, signals: Signals) -> Seen | str:
-        """Return the observation, or what is wrong with it."""
+    def _parse(self, stamp_s: float, signals: Signals) -> Any:
+        """Return the observation, or what is wrong with it; by default an :class:`Observation`."""
+        return parse(stamp_s, signals)
 
     @abstractmethod
-    def _broken(self, seen: Seen) -> str:
+    def _broken_limit(self, seen: Seen) -> str:
         """Return which limit the robot violates, or an empty string."""
 
     @abstractmethod
     def _begin(self, t: float, seen: Seen) -> None:
         """Enter the first mode after arming."""
 
-    @abstractmethod
-    def _hold(self, t: float, reason: str, may_return: bool) -> None:
+    def _enter_safe_mode(self, t: float, reason: str, may_return: bool) -> None:
         """Enter the mode that keeps the robot safe."""
+        self._monitor.forget()
+        self._may_return = may_return
+        self._enter(self.SAFE_MODE, t, reason)
 
     @abstractmethod
-    def _act(self, t: float, before: Mode) -> Decision:
+    def _act(self, t: float, before: Mode, seen: Seen) -> Decision:
         """Answer the newest observation in one of the kind's own modes, or switch to the mode that is due."""
 
     @abstractmethod
-    def _blind(self, t: float, before: Mode, silent_s: float) -> Decision:
-        """Handle an armed robot whose observations have been missing for too long."""
+    def _on_missing_observations(self, t: float, before: Mode, reason: str) -> Decision:
+        """Handle an armed robot whose observations have been missing for too long, which ``reason`` says."""
 
     @abstractmethod
-    def _pass_on(self, t: float, wanted: NDArray[np.float64]) -> LimitedCommand:
+    def _limit(self, t: float, wanted: NDArray[np.float64]) -> LimitedCommand:
         """Return the command within the limits."""
 
     @abstractmethod
-    def _again(self, t: float) -> LimitedCommand:
+    def _repeat(self, t: float) -> LimitedCommand:
         """Return the command to publish where the last one must be repeated."""
 
-    def _malformed(self, t: float, problem: str) -> None:
+    def _on_malformed_command(self, t: float, problem: str) -> None:
         """React to a malformed command that arrives while the guard itself acts."""
-        if self._may_return:
-            self._may_return, self.reason = False, problem
+        self._bar_policy(problem)
 
     # Requests from people and services.
 
@@ -159,15 +159,15 @@ class Guard(ABC, Generic[Seen]):
             return False, f"the emergency stop is set ({self.reason}): clear it first"
         if self.mode is not CommonMode.DISARMED:
             return True, f"armed already, mode {self.mode}"
-        seen, timeout = self._seen, self._timing.observation_timeout_s
+        seen, timeout = self._seen, self.config.observation_timeout_s
         if seen is None or t - self._seen_t > timeout:
             return False, f"no valid observation within {timeout} s: {self._refused_observation}"
-        broken = self._broken(seen)
+        broken = self._broken_limit(seen)
         if broken:
             return False, f"outside the limits already: {broken}"
         self.stopped_unseen = False
-        self._watch.forget()
-        self._watch.restart_stamps()  # a policy that answered while disarmed may answer the same observation again
+        self._monitor.forget()
+        self._monitor.restart_stamps()  # a policy that answered while disarmed may answer the same observation again
         self._stop_due = False
         self._accepted_t = t
         self._begin(t, seen)
@@ -210,21 +210,21 @@ class Guard(ABC, Generic[Seen]):
             self._refused_observation = seen
             return self._tick(t, before, note=seen)
         silent_s = t - self._seen_t
-        unseen = silent_s > self._timing.observation_timeout_s
+        unseen = silent_s > self.config.observation_timeout_s
         late = self._lateness(t) if self._is_late(t) else ""
         if unseen:
-            late = f"no valid observation for {silent_s:.2f} s: {self._refused_observation}"
+            late = self._unseen(silent_s)
         self.in_a_row = 1 if unseen else self.in_a_row + 1
         self._seen, self._seen_t, self._newest_stamp_s = seen, t, stamp_s
         if self.mode is CommonMode.POLICY:
-            broken = self._broken(seen)
+            broken = self._broken_limit(seen)
             if broken:
                 return self._take_over(t, before, broken, may_return=False)
             if late:
                 return self._take_over(t, before, late, may_return=True)
             return Decision(None, stamp_s, self.mode, self.reason)
         if self._acts:
-            return self._act(t, before)
+            return self._act(t, before, seen)
         return self._off(before)
 
     def on_policy_command(self, time_s: float, stamp_s: float, command: NDArray[np.floating]) -> Decision:
@@ -236,21 +236,21 @@ class Guard(ABC, Generic[Seen]):
         is late or out of order is dropped.
         """
         before, t = self.mode, self._advance(time_s)
-        numbers = self._watch.numbers(command)
+        numbers = self._monitor.numbers(command)
         if isinstance(numbers, str):
             if self.mode is CommonMode.POLICY:
                 return self._take_over(t, before, numbers, may_return=False)
             if self._acts:
-                self._malformed(t, numbers)
-            return self._nothing(before, numbers)
-        problem = self._watch.lateness(t, self._clock.source_s, stamp_s)
+                self._on_malformed_command(t, numbers)
+            return self._no_command(before, numbers)
+        problem = self._monitor.lateness(t, self._clock.source_s, stamp_s)
         if problem or self.mode is not CommonMode.POLICY:
-            return self._nothing(before, problem or self.reason)
-        if t - self._seen_t > self._timing.observation_timeout_s:
+            return self._no_command(before, problem or self.reason)
+        if t - self._seen_t > self.config.observation_timeout_s:
             return self._tick(t, before)
-        passed = self._pass_on(t, numbers)
+        passed = self._limit(t, numbers)
         self._accepted_t = t
-        return self._say(before, passed, stamp_s)
+        return self._command(before, passed, stamp_s)
 
     def on_tick(self, time_s: float) -> Decision:
         """Advance time: detect a late policy and missing observations. Call it at the control rate."""
@@ -267,52 +267,71 @@ class Guard(ABC, Generic[Seen]):
             return self._off(before)
         if self.mode is CommonMode.POLICY:
             return self._take_over(t, before, "the policy gave no answer", may_return=True)
-        return self._say(before, self._again(t))
+        return self._command(before, self._repeat(t))
 
     # Mode transitions.
 
     def _advance(self, time_s: float) -> float:
         if self._clock.advance(time_s):
-            self._watch.restart_stamps()
+            self._monitor.restart_stamps()
             self._newest_stamp_s = -math.inf
             self.in_a_row = 0
         return self._clock.elapsed_s
 
     def _fresh(self, stamp_s: float, signals: Signals) -> Seen | str:
-        timeout, age = self._timing.observation_timeout_s, self._clock.source_s - stamp_s
+        timeout, age = self.config.observation_timeout_s, self._clock.source_s - stamp_s
         if not abs(age) <= timeout:
             return f"the observation's stamp is {age:.3f} s old, more than {timeout} s from now"
         if stamp_s <= self._newest_stamp_s:
             return f"the observation's stamp does not go forward ({stamp_s:.3f} after {self._newest_stamp_s:.3f} s)"
         return self._parse(stamp_s, signals)
 
+    @property
+    def _newest(self) -> Seen:
+        """The newest observation; nothing is armed without one."""
+        assert self._seen is not None
+        return self._seen
+
     def _is_late(self, t: float) -> bool:
-        return t - self._accepted_t > self._timing.staleness_s + SLACK_S
+        return bool(t - self._accepted_t > self.config.staleness_s + SLACK_S)
 
     def _lateness(self, t: float) -> str:
         return f"the policy is late: nothing accepted for {t - self._accepted_t:.3f} s"
 
+    def _unseen(self, silent_s: float) -> str:
+        return f"no valid observation for {silent_s:.2f} s: {self._refused_observation}"
+
     def _tick(self, t: float, before: Mode, note: str = "") -> Decision:
         silent_s = t - self._seen_t
-        unseen = silent_s > self._timing.observation_timeout_s
+        unseen = silent_s > self.config.observation_timeout_s
         if unseen:
             self.in_a_row = 0
         if self.mode.role == "off":
             return self._off(before)
         if unseen:
-            return self._blind(t, before, silent_s)
+            return self._on_missing_observations(t, before, self._unseen(silent_s))
         if self.mode is CommonMode.POLICY and self._is_late(t):
             return self._take_over(t, before, self._lateness(t), may_return=True)
-        return self._nothing(before, note or self.reason)
+        return self._no_command(before, note or self.reason)
 
     def _take_over(self, t: float, before: Mode, reason: str, may_return: bool) -> Decision:
-        self._hold(t, reason, may_return)
-        return self._act(t, before)
+        self._enter_safe_mode(t, reason, may_return)
+        return self._act(t, before, self._newest)
+
+    def _bar_policy(self, reason: str) -> None:
+        """Keep control for good, if the policy might still have had it back."""
+        if self._may_return:
+            self._may_return, self.reason = False, reason
+
+    def _policy_is_back(self, t: float) -> bool:
+        """Return whether the policy may command again, and has been on time for long enough."""
+        good_for_s = self._monitor.good_for_s(t) + SLACK_S
+        return self._may_return and good_for_s >= self.config.recover_after_s and self._monitor.fresh(t)
 
     def _hand_over(self, t: float, before: Mode, reason: str) -> Decision:
         self._accepted_t = t
         self._enter(CommonMode.POLICY, t, reason)
-        return self._nothing(before, reason)
+        return self._no_command(before, reason)
 
     def _enter(self, mode: Mode, t: float, reason: str) -> None:
         self.interventions += self.mode is CommonMode.POLICY and mode.role == "intervention"
@@ -327,13 +346,13 @@ class Guard(ABC, Generic[Seen]):
     def _stamp_s(self) -> float:
         return self._clock.source_s if self._seen is None else self._seen.stamp_s
 
-    def _say(self, before: Mode, passed: LimitedCommand, stamp_s: float | None = None) -> Decision:
+    def _command(self, before: Mode, passed: LimitedCommand, stamp_s: float | None = None) -> Decision:
         """Return the decision to publish a command; by default it answers the newest observation."""
         stamp_s = self._stamp_s() if stamp_s is None else stamp_s
         command, clipped, blocked, held_for = passed
         return Decision(command, stamp_s, self.mode, self.reason, before is not self.mode, clipped, blocked, held_for)
 
-    def _nothing(self, before: Mode, reason: str) -> Decision:
+    def _no_command(self, before: Mode, reason: str) -> Decision:
         return Decision(None, self._stamp_s(), self.mode, reason, before is not self.mode)
 
     def _off(self, before: Mode) -> Decision:

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-SIGNALS = (("position", 3), ("orientation", 4), ("linear_velocity", 3), ("angular_velocity", 3))
-"""Signals that the guard needs in an observation, and their widths."""
+SIGNALS = {"position": 3, "orientation": 4, "linear_velocity": 3, "angular_velocity": 3}
+"""Signals that the guard of a mobile robot needs in an observation, and their widths."""
 
 LARGEST = 1e6
 """Positions in m and velocities beyond this come from a broken estimator."""
@@ -40,10 +39,10 @@ class Observation:
     yaw_rad: float
 
 
-def parse(stamp_s: float, signals: Mapping[str, NDArray[np.floating] | Any]) -> Observation | str:
-    """Return the observation, or what is wrong with it: a signal missing, misshapen or not finite, or no attitude."""
+def read_signals(signals: Mapping[str, Any], widths: Mapping[str, int]) -> list[list[float]] | str:
+    """Return the numbers of each signal in ``widths``, or what is wrong: one missing, misshapen or not finite."""
     parts: list[list[float]] = []
-    for name, size in SIGNALS:
+    for name, size in widths.items():
         try:
             array = np.asarray(signals[name], dtype=float)
         except (KeyError, TypeError, ValueError):
@@ -54,6 +53,14 @@ def parse(stamp_s: float, signals: Mapping[str, NDArray[np.floating] | Any]) -> 
         if not -LARGEST < min(numbers) <= max(numbers) < LARGEST or math.isnan(sum(numbers)):
             return f"the observation's {name} is not finite, or beyond anything real"
         parts.append(numbers)
+    return parts
+
+
+def parse(stamp_s: float, signals: Mapping[str, Any]) -> Observation | str:
+    """Return the observation, or what is wrong with it: a signal, or no attitude."""
+    parts = read_signals(signals, SIGNALS)
+    if isinstance(parts, str):
+        return parts
     position, (x, y, z, w), velocity, rate = parts
     norm = math.hypot(x, y, z, w)
     if not 0.9 < norm < 1.1:

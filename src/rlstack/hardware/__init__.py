@@ -1,1 +1,1 @@
-"""Hardware: backends of real robots (none yet), teleoperation devices, intervention detection."""
+"""Hardware: drivers of real robots (none yet), teleoperation devices, intervention detection."""

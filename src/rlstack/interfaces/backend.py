@@ -102,5 +102,6 @@ class Backend(Protocol):
         """Release everything; a second call does nothing."""
 
 
-BACKENDS = Registry("backend", "rlstack.sim.backends", "BACKEND", "rlstack.backends")
-"""Factories, each called with a RobotSpec and keyword options, that return an unconnected Backend."""
+BACKENDS = Registry("backend", "rlstack.sim.backends", "BACKEND", "rlstack.backends", "rlstack.hardware.drivers")
+"""Simulators and drivers of real robots: factories, each called with a RobotSpec and keyword options, that return an
+unconnected Backend."""

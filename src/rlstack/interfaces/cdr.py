@@ -1,8 +1,8 @@
 """Read single fields of a serialized message, ten times as fast as deserializing all of it.
 
 An Odometry has two covariance matrices that a controller never reads. A reader is compiled for each message class and
-set of fields; it skips the others. It supports plain little-endian CDR only, which ROS 2 writes on x86-64 and ARM;
-:func:`readable` checks that, and other data needs regular deserialization.
+set of fields; it skips the others. It reads plain little-endian CDR, which ROS 2 writes on x86-64 and ARM; data in
+another encoding is encoded again first.
 """
 
 from __future__ import annotations
@@ -40,6 +40,15 @@ Leaf = tuple[str, str, str, int]
 def readable(data: bytes) -> bool:
     """Return whether serialized data is plain little-endian CDR."""
     return data[:2] == b"\x00\x01"
+
+
+def plain(data: bytes, message_class: Any) -> bytes:
+    """Return serialized data as plain little-endian CDR; the middleware encodes other data again."""
+    if readable(data):
+        return data
+    from rclpy.serialization import deserialize_message, serialize_message
+
+    return bytes(serialize_message(deserialize_message(data, message_class)))
 
 
 def leaves(message_class: Any, prefix: str = "") -> Iterator[Leaf]:
@@ -80,8 +89,9 @@ def compile_reader(message_class: Any, wanted: Sequence[str]) -> Callable[[bytes
         UserError: A field does not exist or is not primitive.
     """
     left = set(wanted)
-    lines = ["def read(data):", f"    o = {_HEADER}"]
-    scope: dict[str, Any] = {"frombuffer": np.frombuffer, "length": struct.Struct("<I").unpack_from}
+    lines = ["def read(data):", "    data = plain(data, kind)", f"    o = {_HEADER}"]
+    scope: dict[str, Any] = {"plain": plain, "kind": message_class}
+    scope |= {"frombuffer": np.frombuffer, "length": struct.Struct("<I").unpack_from}
     run: list[Leaf] = []
 
     def flush() -> None:

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.interfaces import cdr, topics
-from rlstack.interfaces.images import rgb_array
-from rlstack.interfaces.messages import NANOSECONDS, stamp_to_ns
+from rlstack.interfaces.image_messages import rgb_array
+from rlstack.interfaces.messages import NANOSECONDS
 from rlstack.interfaces.signals import Signal
 from rlstack.robots import Camera, lens
 from rlstack.robots.sensing import rotation_from_rpy, sensor_frame
@@ -34,7 +34,7 @@ MAX_AGE_S = 0.25
 COLOURED = ("rgb8", "bgr8", "rgba8", "bgra8")
 """Supported encodings; the last channel of the latter two is dropped."""
 
-PICTURE_TYPE = topics.CAMERA_TYPES[topics.IMAGE]
+IMAGE_TYPE = topics.CAMERA_TYPES[topics.IMAGE]
 
 _SAME_M, _SAME_RAD, _SAME_VIEW = 0.05, 0.1, 0.05
 """Allowed departures of a camera's pose, and of the tangents of its half angles of view (a share), from training:
@@ -44,7 +44,7 @@ _RATIO = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
-class PictureGeometry:
+class ImageGeometry:
     """Image geometry of a policy: the image size, and the camera."""
 
     width: int = value(unit="pixels", at_least=1, at_most=4096)
@@ -65,10 +65,10 @@ class PictureGeometry:
 
     def __post_init__(self) -> None:
         if not self.frames:
-            raise ValueError("frames: [] is not allowed: name the frame that the camera's pictures bear.")
+            raise ValueError("frames: [] is not allowed: name the frame of the camera's images.")
 
 
-def picture_geometry(
+def image_geometry(
     camera: Camera,
     name: str,
     *,
@@ -76,7 +76,7 @@ def picture_geometry(
     height: int | None = None,
     fit: Fit = "exact",
     max_age_s: float = MAX_AGE_S,
-) -> PictureGeometry:
+) -> ImageGeometry:
     """Return the image geometry of a policy that sees a robot file's camera.
 
     Args:
@@ -85,13 +85,13 @@ def picture_geometry(
         width: Width of the policy's image, if it differs, pixels.
         height: Height of the policy's image, if it differs, pixels.
         fit: How the camera's images are fitted.
-        max_age_s: Maximum age; see :class:`PictureGeometry`.
+        max_age_s: Maximum age; see :class:`ImageGeometry`.
 
     Raises:
         ValueError: The size is another one and ``fit`` does not allow that.
     """
     size = width or camera.width, height or camera.height
-    return PictureGeometry(
+    return ImageGeometry(
         width=size[0],
         height=size[1],
         horizontal_fov_rad=2.0 * math.atan(_half_view(camera, size, fit)),
@@ -104,12 +104,8 @@ def picture_geometry(
     )
 
 
-def check_pictured(wanted: PictureGeometry, camera: Camera, name: str) -> None:
-    """Refuse a camera whose images differ from the policy's.
-
-    Raises:
-        ValueError: With the values of both.
-    """
+def check_camera(wanted: ImageGeometry, camera: Camera, name: str) -> None:
+    """Refuse a camera whose images differ from the policy's with a ``ValueError`` that has the values of both."""
     if not camera.rgb:
         raise ValueError(f"the camera '{name}' has no colours")
     _check_view(wanted, camera, name)
@@ -124,25 +120,25 @@ def check_pictured(wanted: PictureGeometry, camera: Camera, name: str) -> None:
         )
 
 
-def _check_view(wanted: PictureGeometry, camera: Camera, name: str) -> None:
+def _check_view(wanted: ImageGeometry, camera: Camera, name: str) -> None:
     """Refuse a camera with a different field of view, an off-centre axis or distortion; pixels are square."""
     size = (wanted.width, wanted.height)
-    counts = kept(camera.width, camera.height, size, wanted.fit)
+    counts = crop_size(camera.width, camera.height, size, wanted.fit)
     across = math.tan(0.5 * wanted.horizontal_fov_rad)
-    ways = (("left to right", across), ("top to bottom", across * wanted.height / wanted.width))
-    for axis, (way, asked) in enumerate(ways):
+    directions = (("left to right", across), ("top to bottom", across * wanted.height / wanted.width))
+    for axis, (way, wanted_view) in enumerate(directions):
         focal, middle = camera.intrinsics[axis, axis], camera.intrinsics[axis, 2]
         seen = 0.5 * counts[axis] / focal
-        if abs(seen / asked - 1.0) > _SAME_VIEW:
+        if abs(seen / wanted_view - 1.0) > _SAME_VIEW:
             raise ValueError(
                 f"the camera '{name}' sees {math.degrees(2.0 * math.atan(seen)):.1f} degrees from {way}, not"
-                f" {math.degrees(2.0 * math.atan(asked)):.1f}"
+                f" {math.degrees(2.0 * math.atan(wanted_view)):.1f}"
             )
         off = middle - 0.5 * ((camera.width, camera.height)[axis] - 1)
         if abs(off) > _SAME_VIEW * counts[axis]:
             raise ValueError(
-                f"the camera '{name}' has its optical axis {abs(off):.0f} pixels beside the middle, from {way}: cut its"
-                " pictures about it"
+                f"the camera '{name}' has its optical axis {abs(off):.0f} pixels off the centre, from {way}: crop its"
+                " images about it"
             )
     if not camera.distorted:
         return
@@ -151,37 +147,37 @@ def _check_view(wanted: PictureGeometry, camera: Camera, name: str) -> None:
     if bent > _SAME_VIEW:
         raise ValueError(
             f"the camera '{name}' has a lens that bends its edges by {100.0 * bent:.0f}% of the view: undistort its"
-            " pictures, as image_proc does, and leave distortion out of the robot file"
+            " images, as image_proc does, and leave distortion out of the robot file"
         )
 
 
-def kept(width: int, height: int, wanted: tuple[int, int], fit: Fit) -> tuple[int, int]:
+def crop_size(width: int, height: int, wanted: tuple[int, int], fit: Fit) -> tuple[int, int]:
     """Return the columns and rows of an image, about its centre, that become the wanted (width, height).
 
     Raises:
         ValueError: The size differs and cannot be fitted.
     """
-    said = f"a picture of {width} x {height} pixels is not {wanted[0]} x {wanted[1]}"
+    mismatch = f"an image of {width} x {height} pixels is not {wanted[0]} x {wanted[1]}"
     if (width, height) == wanted:
         return width, height
     if fit == "exact":
-        raise ValueError(said)
+        raise ValueError(mismatch)
     if width < wanted[0] or height < wanted[1]:
-        raise ValueError(f"{said}, and too small to be made so")
+        raise ValueError(f"{mismatch}, and too small for that")
     ratio = wanted[0] * height / (wanted[1] * width)
     if abs(ratio - 1.0) <= _RATIO:
         return width, height
     if fit == "resize":
-        raise ValueError(f"{said}, and its sides have another ratio")
+        raise ValueError(f"{mismatch}, and its aspect ratio differs")
     return (round(width * ratio), height) if ratio < 1.0 else (width, round(height / ratio))
 
 
-def is_picture(signal: Signal) -> bool:
+def is_image(signal: Signal) -> bool:
     """Return whether a signal is an image rather than its age."""
-    return len(signal.shape) == 3 and signal.type == PICTURE_TYPE
+    return len(signal.shape) == 3 and signal.type == IMAGE_TYPE
 
 
-class PictureReader:
+class ImageReader:
     """Reads serialized Images of one camera as a policy's image.
 
     Args:
@@ -190,53 +186,38 @@ class PictureReader:
         frames: Further names that the camera's frame may have.
     """
 
-    def __init__(self, wanted: PictureGeometry, name: str, frames: Collection[str] = ()) -> None:
+    def __init__(self, wanted: ImageGeometry, name: str, frames: Collection[str] = ()) -> None:
         self._wanted, self._name = wanted, name
         self._frames = {*wanted.frames, *frames}
-        self._class = topics.message_type(PICTURE_TYPE)
-        self._read = cdr.compile_reader(self._class, _FIELDS)
+        self._read = cdr.compile_reader(topics.message_type(IMAGE_TYPE), _FIELDS)
 
     def __call__(self, data: bytes) -> tuple[int, dict[str, NDArray[Any]]]:
-        """Return the stamp in ns and the image (height, width, 3), uint8.
-
-        Raises:
-            ValueError: Its frame, encoding or size differs and cannot be fitted.
-        """
-        if cdr.readable(data):
-            message: Any = SimpleNamespace(**dict(zip(_NAMES, self._read(data))))
-            stamp_ns = message.sec * NANOSECONDS + message.nanosec
-        else:
-            from rclpy.serialization import deserialize_message
-
-            message = deserialize_message(data, self._class)
-            stamp_ns, message.frame_id = stamp_to_ns(message.header.stamp), message.header.frame_id
+        """Return the stamp in ns and the image (height, width, 3), uint8; raise ``ValueError`` if it cannot be used."""
+        message = SimpleNamespace(**dict(zip(_NAMES, self._read(data))))
         if message.frame_id.rpartition("/")[2] not in self._frames:
             raise ValueError(
-                f"a picture in the frame '{message.frame_id}' is from another camera than the policy's: it must be"
-                f" {' or '.join(sorted(self._frames))}; names of the driver go into frames of the robot file's camera"
+                f"an image in the frame '{message.frame_id}' is from another camera than the policy's: must be"
+                f" {' or '.join(sorted(self._frames))}; add the driver's names to frames of the robot file's camera"
             )
         if message.encoding not in COLOURED:
             raise ValueError(f"the encoding '{message.encoding}' is not one of {', '.join(COLOURED)}")
-        return stamp_ns, {self._name: fitted(rgb_array(message), self._wanted)}
+        stamp_ns = message.sec * NANOSECONDS + message.nanosec
+        return stamp_ns, {self._name: fit_image(rgb_array(message), self._wanted)}
 
 
-def fitted(picture: NDArray[np.uint8], wanted: PictureGeometry) -> NDArray[np.uint8]:
-    """Return an image (rows, columns, 3) at the policy's size.
-
-    Raises:
-        ValueError: The size differs and cannot be fitted.
-    """
-    height, width = picture.shape[:2]
+def fit_image(image: NDArray[np.uint8], wanted: ImageGeometry) -> NDArray[np.uint8]:
+    """Return an image (rows, columns, 3) at the policy's size; raise ``ValueError`` if it cannot be fitted."""
+    height, width = image.shape[:2]
     if (width, height) == (wanted.width, wanted.height):
-        return picture
-    columns, rows = kept(width, height, (wanted.width, wanted.height), wanted.fit)
+        return image
+    columns, rows = crop_size(width, height, (wanted.width, wanted.height), wanted.fit)
     left, top = (width - columns) // 2, (height - rows) // 2
-    return shrunk(picture[top : top + rows, left : left + columns], wanted.width, wanted.height)
+    return downscale(image[top : top + rows, left : left + columns], wanted.width, wanted.height)
 
 
-def shrunk(picture: NDArray[np.uint8], width: int, height: int) -> NDArray[np.uint8]:
+def downscale(image: NDArray[np.uint8], width: int, height: int) -> NDArray[np.uint8]:
     """Return an image (rows, columns, 3) scaled down: each pixel is the rounded mean of the area that it covers."""
-    narrow = _averaged(_averaged(picture, height).swapaxes(0, 1), width).swapaxes(0, 1)
+    narrow = _averaged(_averaged(image, height).swapaxes(0, 1), width).swapaxes(0, 1)
     return np.rint(narrow).astype(np.uint8)
 
 
@@ -271,5 +252,5 @@ _NAMES = tuple(field.rpartition(".")[2] for field in _FIELDS)
 
 def _half_view(camera: Camera, size: tuple[int, int], fit: Fit) -> float:
     """Return the tangent of half the fitted image's horizontal field of view."""
-    columns, _ = kept(camera.width, camera.height, size, fit)
+    columns, _ = crop_size(camera.width, camera.height, size, fit)
     return 0.5 * columns / float(camera.intrinsics[0, 0])

@@ -250,7 +250,7 @@ def _sources(package: Package, work: Path, ros: Path) -> Path:
         made = json.loads(description.read_text())["type_hashes"][0]["hash_string"]
         if made != package.hash:
             raise UserError(
-                f"This ROS describes {package.type} otherwise than Jazzy does ({made}), so {package.left_out}:"
+                f"This ROS defines {package.type} differently than Jazzy ({made}), so {package.left_out}:"
                 " install the ROS packages that constraints.txt pins."
             )
         for name, (module, kind) in _GENERATORS.items():
@@ -334,8 +334,8 @@ def _run(package: Package, command: Sequence[str]) -> None:
         raise UserError(f"Making {package.name} failed: {command[0]} did not end within 300 s.") from error
     if done.returncode != 0:
         lines = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines()
-        said = (lines or ["nothing"])[0]
-        raise UserError(f"Making {package.name} failed, so {package.left_out}: {command[0]} says: {said}")
+        reason = (lines or ["no reason"])[0]
+        raise UserError(f"Making {package.name} failed, so {package.left_out}: {command[0]} gave: {reason}")
 
 
 def _collect(package: Package, work: Path, built: Path) -> None:
@@ -393,16 +393,16 @@ def run(package: Package, description: str, arguments: Sequence[str] | None = No
     """Run the command line that builds a package; return 0 if it exists afterwards, 2 if it could not be built."""
     parser = argparse.ArgumentParser(prog=package.command, description=description)
     parser.add_argument("--prefix", help="an environment's folder to install it in, instead of this Python's")
-    parser.add_argument("--again", action="store_true", help="make it anew if the one there was made by this command")
-    parser.add_argument("--remove", action="store_true", help="take away what this command has installed")
+    parser.add_argument("--again", action="store_true", help="build it again if this command built the installed one")
+    parser.add_argument("--remove", action="store_true", help="remove what this command has installed")
     options = parser.parse_args(arguments)
     name = package.name
     if options.remove:
         removed = remove(package, options.prefix)
-        print(f"{name} is removed." if removed else f"There is no {name} that rlstack has made.")
+        print(f"{name} is removed." if removed else f"There is no {name} that rlstack has built.")
         return 0
     if package.is_installed() and options.prefix is None and not (options.again and package.is_ours()):
-        print(f"{name} is there.")
+        print(f"{name} is installed.")
         return 0
     try:
         print(f"{name} is in {generate(package, options.prefix)}")

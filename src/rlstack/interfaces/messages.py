@@ -173,36 +173,6 @@ def pose_message(
     return pose
 
 
-def path_message(
-    time_s: Array, position: Array, orientation: Array, *, start_ns: int = 0, frame: str = topics.WORLD_FRAME
-) -> Any:
-    """Return a ``nav_msgs/Path`` whose poses are stamped ``start_ns`` plus their times.
-
-    Args:
-        time_s: (points,) s after ``start_ns``, when each pose is due.
-        position: (points, 3) m.
-        orientation: (points, 4) unit quaternions xyzw.
-        start_ns: The time that ``time_s`` counts from, on the clock of the observations' stamps.
-        frame: ``header.frame_id`` of the path and of every pose.
-
-    Raises:
-        ValueError: The shapes do not match.
-    """
-    shape = np.shape(time_s)
-    if len(shape) != 1 or np.shape(position) != (*shape, 3) or np.shape(orientation) != (*shape, 4):
-        raise ValueError(
-            f"a path of {shape}, {np.shape(position)} and {np.shape(orientation)} is not allowed: must be (points,),"
-            " (points, 3) and (points, 4)."
-        )
-    message = topics.type_of(topics.GOAL_PATH)()
-    set_stamp(message.header.stamp, start_ns)
-    message.header.frame_id = frame
-    for after_s, place, turn in zip(time_s, np.asarray(position, dtype=float), np.asarray(orientation, dtype=float)):
-        due_ns = start_ns + seconds_to_ns(float(after_s))
-        message.poses.append(pose_message(place, turn, stamp_ns=due_ns, frame=frame))
-    return message
-
-
 class RotorMessage:
     """One JointState that is refilled for every command, so that sending one allocates almost nothing.
 

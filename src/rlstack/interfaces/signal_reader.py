@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.interfaces import cdr, topics
-from rlstack.interfaces import signals as catalogue
-from rlstack.interfaces.messages import NANOSECONDS, NameOrder, Reader, field_reader, leaf_fields, stamp_to_ns
+from rlstack.interfaces.messages import NANOSECONDS, NameOrder, leaf_fields
+from rlstack.interfaces.people_messages import PeopleReader
+from rlstack.interfaces.scan_messages import ScanGeometry, ScanReader
+from rlstack.interfaces.trajectory_messages import TrajectoryReader
+
+Read = Callable[[bytes], tuple[Any, dict[str, Array]]]
+"""Converts serialized data to the stamp, ns, and signals; raises ``ValueError`` for invalid data."""
 
 
 class SignalReader:
@@ -22,7 +25,7 @@ class SignalReader:
 
     Args:
         message_class: The message's class; it has a ``header``.
-        fields: Dotted field by signal name, see :func:`rlstack.interfaces.messages.field_reader`.
+        fields: Dotted field by signal name, see :func:`rlstack.interfaces.messages.leaf_fields`.
         element_names: Order of the elements of named fields, by signal name.
         in_world: Whether only messages in the world's frame are accepted.
 
@@ -38,11 +41,7 @@ class SignalReader:
         *,
         in_world: bool = False,
     ) -> None:
-        self._class = message_class
         names = element_names or {}
-        self._readers: dict[str, Reader] = {
-            signal: field_reader(message_class, field, names.get(signal, ())) for signal, field in fields.items()
-        }
         self._slices: list[tuple[str, slice]] = []
         self._named: list[tuple[str, NameOrder, int, int]] = []
         self._lists: list[tuple[str, int]] = []
@@ -80,8 +79,6 @@ class SignalReader:
             ValueError: The elements' names differ, or the message is in another frame. No names and no values are an
                 empty array.
         """
-        if not cdr.readable(data):
-            return self._read_ordinarily(data)
         values = self._read(data)
         if self._in_world:
             _check_frame(values[-1])
@@ -95,14 +92,6 @@ class SignalReader:
             signals[signal] = np.array(values[i], dtype=np.float64)
         return stamp, signals
 
-    def _read_ordinarily(self, data: bytes) -> tuple[int, dict[str, Array]]:
-        from rclpy.serialization import deserialize_message
-
-        message = deserialize_message(data, self._class)
-        if self._in_world:
-            _check_frame(message.header.frame_id)
-        return stamp_to_ns(message.header.stamp), {signal: read(message) for signal, read in self._readers.items()}
-
 
 def _check_frame(frame: str) -> None:
     if not topics.in_world(frame):
@@ -112,84 +101,41 @@ def _check_frame(frame: str) -> None:
         )
 
 
-_FAR_NS = 60 * NANOSECONDS
-"""Times of a path that are further from now than this are clamped to it: the robot rests at its end or start anyway,
-and in float32, which graphs use, distant times would be equal from point to point."""
-
-_UNIT_WITHIN = 1e-3
-"""Tolerance of a quaternion's length from 1: drivers send float32 and round."""
-
-
-@dataclass(frozen=True)
-class GoalPath:
-    """The validated content of a ``nav_msgs/Path``.
-
-    Args:
-        stamp_ns: (points,) when each pose is due, ns, increasing.
-        position: (points, 3) m in ``odom``.
-        orientation: (points, 4) unit quaternions xyzw, ``base_link`` in ``odom``.
-    """
-
-    stamp_ns: NDArray[np.int64]
-    position: Array
-    orientation: Array
-
-    def signals(self, stamp_ns: int) -> dict[str, Array]:
-        """Return ``path_time``, ``path_position`` and ``path_orientation`` at ``stamp_ns``.
-
-        Args:
-            stamp_ns: Stamp of the observation that a step answers, ns.
-        """
-        first, last = int(self.stamp_ns[0]), int(self.stamp_ns[-1])
-        now = min(max(stamp_ns, first - _FAR_NS), last + _FAR_NS)
-        return {
-            "path_time": np.asarray((self.stamp_ns - now) / NANOSECONDS, dtype=np.float64),
-            "path_position": self.position,
-            "path_orientation": self.orientation,
-        }
-
-
-def read_path(message: Any) -> GoalPath:
-    """Return the content of a ``nav_msgs/Path``.
-
-    Raises:
-        ValueError: It is in another frame, has too few poses, stamps that do not increase, a position that is not
-            finite, or an orientation that is not a unit quaternion; the text says which pose.
-    """
-    poses = message.poses
-    frames = [header.frame_id for header in (message.header, *(p.header for p in poses))]
-    stamp_ns = np.array([stamp_to_ns(p.header.stamp) for p in poses], dtype=np.int64)
-    places, turns = [p.pose.position for p in poses], [p.pose.orientation for p in poses]
-    position = np.array([(v.x, v.y, v.z) for v in places], dtype=np.float64)
-    orientation = np.array([(q.x, q.y, q.z, q.w) for q in turns], dtype=np.float64)
-    return checked_path(frames, stamp_ns, position, orientation)
-
-
-def checked_path(frames: Sequence[str], stamp_ns: NDArray[np.int64], position: Array, orientation: Array) -> GoalPath:
-    """Return the path of these arrays, see :class:`GoalPath`.
+def topic_reader(
+    message_type: str,
+    fields: Mapping[str, str],
+    element_names: Mapping[str, Sequence[str]] | None = None,
+    *,
+    scan: ScanGeometry | None = None,
+    scan_frames: Collection[str] = (),
+    zero_is_far: bool = False,
+) -> Read:
+    """Return the reader of some signals of one topic.
 
     Args:
-        frames: The frames of the path and its poses.
-        stamp_ns: See :class:`GoalPath`.
-        position: See :class:`GoalPath`.
-        orientation: See :class:`GoalPath`.
+        message_type: Full name, such as ``nav_msgs/msg/Odometry``.
+        fields: Dotted field by signal name.
+        element_names: Names of the elements of named fields, by signal name.
+        scan: The wanted scan geometry.
+        scan_frames: ``frames`` of :class:`ScanReader`.
+        zero_is_far: ``zero_is_far`` of :class:`ScanReader`.
 
     Raises:
-        ValueError: See :func:`read_path`.
+        UserError: The message has no such field, or it cannot be read as an array.
     """
-    least, count = catalogue.DYNAMIC["points"], len(stamp_ns)
-    if count < least:
-        raise ValueError(f"A path of {count} poses was refused: it needs at least {least}.")
-    for name in dict.fromkeys(frames):
-        if not topics.in_world(name):
-            raise ValueError(f"A path in the frame '{name}' was refused: give it in {topics.WORLD_FRAME}.")
-    with np.errstate(over="ignore"):
-        length = np.linalg.norm(orientation, axis=1)
-    for bad, why in (
-        (np.concatenate([[False], np.diff(stamp_ns) <= 0]), "its stamp is not after that of the pose before"),
-        (~np.isfinite(position).all(axis=1), "its position is not finite"),
-        (~(np.abs(length - 1.0) < _UNIT_WITHIN), "its orientation is not a unit quaternion"),
-    ):
-        if bad.any():
-            raise ValueError(f"A path was refused at pose {int(np.argmax(bad))} (of 0 to {count - 1}): {why}.")
-    return GoalPath(stamp_ns, position, orientation)
+    if message_type == topics.SCAN_TYPE and scan is not None:
+        (name,) = fields
+        return ScanReader(scan, scan_frames, zero_is_far=zero_is_far, name=name)
+    if message_type == topics.TYPES[topics.PEOPLE]:
+        read_all, wanted = PeopleReader(), tuple(fields)
+
+        def read(data: bytes) -> tuple[int, dict[str, Array]]:
+            stamp, signals = read_all(data)
+            return stamp, {name: signals[name] for name in wanted}
+
+        return read
+    if message_type == topics.TYPES[topics.JOINT_COMMAND]:
+        (name,) = fields
+        return TrajectoryReader((element_names or {}).get(name, ()), name=name)
+    in_world = message_type == topics.TYPES[topics.OBJECT]  # trackers may publish poses in a camera's frame
+    return SignalReader(topics.message_type(message_type), fields, element_names, in_world=in_world)

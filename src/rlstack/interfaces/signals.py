@@ -47,18 +47,18 @@ _TWIST = ("cmd_vel", "geometry_msgs/msg/TwistStamped")
 _OBJECT = ("object", "geometry_msgs/msg/PoseStamped")
 _MAP = ("map", "nav_msgs/msg/OccupancyGrid")
 
-PICTURED = ("wrist", "scene")
+IMAGE_CAMERAS = ("wrist", "scene")
 """Cameras whose images are signals, ``NAME_image`` and ``NAME_image_age``: on the hand, and facing the table."""
 
 ROBOT_SIZES = {
     "rotors": True,
     "joints": True,
     "rays": False,
-    **{f"{camera}_{size}": False for camera in PICTURED for size in ("rows", "columns")},
+    **{f"{camera}_{size}": False for camera in IMAGE_CAMERAS for size in ("rows", "columns")},
 }
 """Sizes in shapes that depend on the robot, and whether its elements have names; ``rays`` are those of its lidar
 ``scan``, rows and columns those of its camera's images. See
-:func:`rlstack.interfaces.robot_signals.element_names`."""
+:func:`rlstack.interfaces.kind_signals.element_names`."""
 
 DYNAMIC = {"points": 2, "people": 1, "map_rows": 2, "map_columns": 2}
 """Sizes in shapes that may vary between calls, with their minimum; signals that share one have the same size in every
@@ -114,12 +114,12 @@ SENSED: dict[str, Signal] = {
             *_PATH,
             "poses[].pose.orientation",
         ),
-        *(signal for camera in PICTURED for signal in _picture(camera)),
+        *(signal for camera in IMAGE_CAMERAS for signal in _picture(camera)),
     )
 }
 """Sensed signals. ``path_time`` is each pose's stamp minus that of the observation that the step answers;
-``scan`` has a value for each ray of the robot's lidar ``scan``, see :mod:`rlstack.interfaces.laser_scans`; when nobody
-is seen there is one placeholder person, too far to matter, see :mod:`rlstack.interfaces.people_data`. An image is
+``scan`` has a value for each ray of the robot's lidar ``scan``, see :mod:`rlstack.interfaces.scan_messages`; if nobody
+is seen, there is one placeholder person, too far to matter, see :mod:`rlstack.interfaces.people_messages`. An image is
 uint8, which a graph receives as float32 of the same values; its age is the stamp of the observation that the step
 answers minus its own, see :mod:`rlstack.interfaces.image_reader`."""
 
@@ -167,7 +167,7 @@ COMMANDED: dict[str, Signal] = {
 def camera_of(signal: Signal) -> str:
     """Return the name of the camera of an image signal or image age; empty for other signals."""
     camera, _, kind = signal.topic.partition("/")
-    return camera if camera in PICTURED and kind == "image_raw" else ""
+    return camera if camera in IMAGE_CAMERAS and kind == "image_raw" else ""
 
 
 def sensed(name: str) -> Signal:

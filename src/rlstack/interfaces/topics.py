@@ -32,6 +32,17 @@ GUARD_INTERVENTIONS = "guard/interventions"
 """Number of times that the guard has taken over from the policy since it was configured."""
 DIAGNOSTICS = "diagnostics"
 MARKERS = "markers"
+TELEOP_TWIST = "teleop/twist"
+"""Tool velocity: m/s and rad/s, in ``base_link`` or in the tool's own frame, by ``header.frame_id``."""
+TELEOP_GRIPPER = "teleop/gripper"
+"""Gripper motion: 1 opens at its joints' full speed, -1 closes, 0 holds."""
+TELEOP_JOINTS = "teleop/joints"
+"""Joint targets of a leader arm, rad or m, by name, instead of a twist."""
+INTERVENE = "teleop/intervene"
+"""Whether the human is in control; otherwise other commands of the arm continue. Latched."""
+POLICY_ALONE = "policy_alone/cmd/joints"
+"""Commands of a policy that a human may correct: the arm's teleoperation node forwards them as ``policy/cmd/joints``
+while nobody intervenes."""
 ROBOT_DESCRIPTION = "robot_description"
 WORLD_MARKERS = "/markers/world"
 """Absolute, like the next three: all robots of a simulation share one world, one frame tree and one clock."""
@@ -72,6 +83,14 @@ TYPES: dict[str, str] = {
     CLOCK: "rosgraph_msgs/msg/Clock",
 }
 """Message type by topic; commands have the same type under :data:`POLICY_PREFIX`."""
+TELEOP_TYPES: dict[str, str] = {
+    TELEOP_TWIST: "geometry_msgs/msg/TwistStamped",
+    TELEOP_GRIPPER: "std_msgs/msg/Float64",
+    TELEOP_JOINTS: "sensor_msgs/msg/JointState",
+    INTERVENE: "std_msgs/msg/Bool",
+    POLICY_ALONE: "trajectory_msgs/msg/JointTrajectory",
+}
+"""Message type by topic of teleoperation: any node that publishes them can teleoperate an arm."""
 
 IMAGE = "image_raw"
 DEPTH = "depth"
@@ -102,11 +121,7 @@ def in_world(frame: str) -> bool:
 
 
 def message_type(name: str) -> Any:
-    """Return the message class for a full type name such as ``nav_msgs/msg/Odometry``.
-
-    Raises:
-        UserError: The name is not a message type, or its package is not installed.
-    """
+    """Return the class of a full type such as ``nav_msgs/msg/Odometry``; raise ``UserError`` if it is not installed."""
     package, _, kind = name.partition("/msg/")
     try:
         return getattr(importlib.import_module(f"{package}.msg"), kind)

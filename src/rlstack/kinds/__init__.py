@@ -1,9 +1,10 @@
 """Kinds of robots: one folder each, behind one :class:`RobotKind`, found by name and loaded part by part.
 
 A folder ``kinds/<name>/`` has a file for each part of :data:`PARTS` that the kind supports. Each file defines one
-object, named after the file in capitals: ``guard.py`` defines ``GUARD``. The base class or protocol of the layer that
-uses a part defines its interface. Another package adds a kind with an entry point in the group
-``rlstack.kinds`` that names such a package.
+object, named after the file in capitals: ``guard.py`` defines ``GUARD``. The layer that uses a part has its base class
+in a module ``kind_<part>.py``, such as ``sim/kind_simulation.py``; those of specs, guards and verifications are
+``robots/spec.py``, ``guard/guard.py`` and ``verification/task_verification.py``. Another package adds a kind with an
+entry point in the group ``rlstack.kinds`` that names such a package.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ PARTS = {
     "models": "simulator model",
     "signals": "list of signals",
     "simulation": "simulation",
-    "simulation_vector": "vector simulator",
     "guard": "guard",
     "topics": "robot node",
     "deployment": "deployment",

@@ -34,6 +34,7 @@ class ControlExecutor(SingleThreadedExecutor):
         self._watched: list[Any] | None = None
         self._held = ExitStack()
         self._hot: Any = None
+        self._additions: list[tuple[Callable[[Any], None], Any]] = []
 
     def spin_while(self, go_on: Callable[[], bool]) -> None:
         """Serve callbacks until ``go_on()`` is false; it is called at least every 50 ms.
@@ -80,29 +81,27 @@ class ControlExecutor(SingleThreadedExecutor):
         for entity in [*entities, self._context]:
             self._held.enter_context(entity.handle)  # keeps it from being destroyed while it is waited for
         counts = (len(subscriptions), len(guards), len(timers), len(clients), len(services), 0)
-        self._hot = _rclpy.WaitSet(*counts, self._context.handle)
+        self._hot = wait_set = _rclpy.WaitSet(*counts, self._context.handle)
         self._watched = entities
-        self._subscription_handles = [s.handle for s in subscriptions]
-        self._timer_handles = [t.handle for t in timers]
-        self._service_handles = [s.handle for s in services]
-        self._client_handles = [c.handle for c in clients]
-        self._guard_handles = [g.handle for g in guards]
+        self._additions = [
+            (add, entity.handle)
+            for add, watched in (
+                (wait_set.add_subscription, subscriptions),
+                (wait_set.add_timer, timers),
+                (wait_set.add_service, services),
+                (wait_set.add_client, clients),
+                (wait_set.add_guard_condition, guards),
+            )
+            for entity in watched
+        ]
         self._subscriptions = {s.handle.pointer: s for s in subscriptions}
         self._timers = {t.handle.pointer: t for t in timers}
 
     def _serve_hot(self) -> None:
         wait_set = self._hot
         wait_set.clear_entities()
-        for handle in self._subscription_handles:
-            wait_set.add_subscription(handle)
-        for handle in self._timer_handles:
-            wait_set.add_timer(handle)
-        for handle in self._service_handles:
-            wait_set.add_service(handle)
-        for handle in self._client_handles:
-            wait_set.add_client(handle)
-        for handle in self._guard_handles:
-            wait_set.add_guard_condition(handle)
+        for add, handle in self._additions:
+            add(handle)
         wait_set.wait(_LONGEST_WAIT_NS)
         for pointer in wait_set.get_ready_entities("timer"):
             timer = self._timers[pointer]
@@ -119,5 +118,5 @@ class ControlExecutor(SingleThreadedExecutor):
                 self._general_at = 0.0
 
     def _release(self) -> None:
-        self._hot, self._watched = None, None
+        self._hot, self._watched, self._additions = None, None, []
         self._held.close()

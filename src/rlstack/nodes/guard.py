@@ -4,40 +4,38 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.guard import CommonMode, Decision, Mode
+from rlstack.guard.guard import Guard
 from rlstack.interfaces import topics
+from rlstack.interfaces.kind_signals import element_names
 from rlstack.interfaces.messages import NANOSECONDS
-from rlstack.interfaces.robot_signals import element_names
-from rlstack.interfaces.signal_reader import SignalReader
+from rlstack.interfaces.signal_reader import SignalReader, topic_reader
 from rlstack.interfaces.signals import COMMANDED, SENSED
 from rlstack.interfaces.timing import StampClock
-from rlstack.interfaces.topic_reader import topic_reader
 from rlstack.kinds import find_kind
-from rlstack.nodes.commands import command_message, without_stamps
+from rlstack.nodes.command_messages import command_message, without_stamps
 from rlstack.nodes.guard_parameters import guard_config, guard_parameters
 from rlstack.nodes.kind_topics import kind_topics
 from rlstack.nodes.parameters import Parameter
-from rlstack.nodes.runtime import ManagedNode, run_nodes
-from rlstack.robots import RobotSpec, load_robot
+from rlstack.nodes.runtime import ManagedNode
+from rlstack.robots import load_robot
 
 STEADY = 10
 """Consecutive on-time observations before it arms itself: during start-up some arrive late."""
 
 _TIMER_SLACK_S = 0.0005
-_NAN = math.nan
 _BLOCKED_S = 1.0
 """How long diagnostics report an obstacle."""
 PARAMETERS = (
     Parameter("robot", "crazyflie", "Name of the robot, or the path of its YAML file."),
     Parameter("lock_step", False, "Simulated time waits for every command."),
-    Parameter("auto_arm", False, "Arm without being asked, once, when observations are steady and the policy answers."),
-    Parameter("allow_wider", False, "Let limits be wider than the robot file's: for simulated tests."),
+    Parameter("auto_arm", False, "Arm automatically, once, when observations are steady and the policy answers."),
+    Parameter("allow_wider", False, "Allow limits wider than the robot file's, for simulated tests."),
     Parameter(
         "policy_timeout_s",
         1.0,
@@ -54,42 +52,42 @@ class GuardNode(ManagedNode):
     """Forwards the policy's commands while the robot is within its limits, and commands the robot itself otherwise.
 
     In lock step it answers every observation exactly once: after the policy, or without it while the policy is absent.
-
-    Args:
-        overrides: Parameter values.
-        options: For ``rclpy.node.Node``.
     """
 
-    def __init__(self, overrides: dict[str, Any] | None = None, **options: Any) -> None:
-        super().__init__("guard", PARAMETERS, overrides, **options)
+    NAME: ClassVar[str] = "guard"
+    PARAMETERS: ClassVar[tuple[Parameter, ...]] = PARAMETERS
 
     def configure(self) -> None:
         """Read the limits and create the topics."""
         from std_srvs.srv import SetBool, Trigger
 
         robot = load_robot(self.parameters["robot"])
-        self._lock_step = self.parameters["lock_step"]
-        self.guard = self._make_guard(robot)
-        said = COMMANDED[self.guard.COMMAND]
-        self._topic, self._elements = said.topic, self.guard.elements
+        self.lock_step = self.parameters["lock_step"]
+        guard = find_kind(robot.kind).load("guard")
+        config = guard_config(guard.CONFIG, robot, self.parameters)
+        self.guard: Guard[Any] = guard.from_parameters(robot, config, self.parameters)
+        signal = COMMANDED[self.guard.COMMAND]
+        self._topic = signal.topic
         observed = [SENSED[name] for name in self.guard.OBSERVED]
-        names = element_names(robot).get(str(said.shape[0]), ())
-        seen, command = topics.message_type(observed[0].type), topics.message_type(said.type)
-        listed = {s.name: names for s in observed if s.shape == said.shape}
+        names = element_names(robot).get(str(signal.shape[0]), ())
+        seen, command = topics.message_type(observed[0].type), topics.message_type(signal.type)
+        listed = {s.name: names for s in observed if s.shape == signal.shape}
         self._read_observation = SignalReader(seen, {s.name: s.field for s in observed}, listed)
-        self._read_command = topic_reader(said.type, {said.name: said.field}, {said.name: names} if names else {})
+        self._read_command = topic_reader(
+            signal.type, {signal.name: signal.field}, {signal.name: names} if names else {}
+        )
         kind = kind_topics(robot)
-        plain = without_stamps(kind.COMMAND_TYPE, self.parameters, lock_step=self._lock_step)
-        self._message = command_message(said.name, names, plain=plain, reach_s=self.guard.config.reach_s)
+        plain = without_stamps(kind.COMMAND_TYPE, self.parameters, lock_step=self.lock_step)
+        self._message = command_message(signal.name, names, plain=plain, reach_s=self.guard.config.reach_s)
         self._commands = self.publisher(type(self._message.message), self._topic, "command")
         self._modes = self.publisher(topics.type_of(topics.GUARD_MODE), topics.GUARD_MODE, "latched")
         interventions = topics.type_of(topics.GUARD_INTERVENTIONS)
         self._interventions = self.publisher(interventions, topics.GUARD_INTERVENTIONS, "latched")
         self._intervened = -1
-        quality: topics.Quality = "sensor_in_reliable" if self._lock_step else "sensor_in"
+        quality: topics.Quality = "sensor_in_reliable" if self.lock_step else "sensor_in"
         self.subscriber(seen, observed[0].topic, self._on_observation, quality, raw=True)
         self.subscriber(command, topics.POLICY_PREFIX + self._topic, self._on_policy, "command", raw=True)
-        self._senses = kind.GUARD_SENSES(self, self.guard, self._times_of, self._on_sense, self._lock_step)
+        self._kind_subscriptions = kind.GUARD_SUBSCRIPTIONS(self, self.guard)
         self.server(SetBool, topics.ARM, self._on_arm)
         self.server(Trigger, topics.ESTOP, self._on_estop)
         self.server(Trigger, topics.CLEAR_ESTOP, self._on_clear_estop)
@@ -114,11 +112,9 @@ class GuardNode(ManagedNode):
         self._early: tuple[int, Array] | None = None  # lock step: an answer that overtook its observation
         self._answered: tuple[int, Decision] | None = None
         self._mode, self._reason = None, ""
-        self._show_mode(
-            self.guard.mode, "just started" if self.guard.mode is CommonMode.DISARMED else self.guard.reason
-        )
+        self._show_mode(self.guard)
         # In real time the timer restarts with every published command, so it fires when one is late.
-        self._timer = self.every(0.05 if self._lock_step else self.guard.tick_s + _TIMER_SLACK_S, self._on_timer)
+        self._timer = self.every(0.05 if self.lock_step else self.guard.tick_s + _TIMER_SLACK_S, self._on_timer)
 
     def deactivate(self) -> None:
         """Disarm, and send the robot "off" at once."""
@@ -136,13 +132,8 @@ class GuardNode(ManagedNode):
             "reason": self._reason,
             "interventions": self.guard.interventions,
             **self._counts,
-            **self._senses.counts,
+            **self._kind_subscriptions.counts,
         }
-
-    def _make_guard(self, robot: RobotSpec) -> Any:
-        kind = find_kind(robot.kind).load("guard")
-        config = guard_config(kind.CONFIG, robot, self.parameters)
-        return kind.from_parameters(robot, config, self.parameters)
 
     # Messages ------------------------------------------------------------------------------------------------
 
@@ -167,14 +158,14 @@ class GuardNode(ManagedNode):
         self._observed_ns = stamp
         self._counts["observations"] += 1
         decision = self.guard.on_observation(self._now_s(), self._seconds(stamp), signals)
-        if not self._lock_step:
+        if not self.lock_step:
             self._send(decision)
             return
-        if not self._policy_there and self._has_flown():
+        if self._answered is not None and not self._policy_there:
             self._answer(stamp, decision, decision)
             return
         self._waiting, self._waiting_since = (stamp, decision), time.monotonic()
-        self._note(decision)
+        self._show_mode(decision)
         self._take_early()
 
     def _on_policy(self, data: bytes) -> None:
@@ -188,18 +179,19 @@ class GuardNode(ManagedNode):
         except ValueError as error:
             self._counts["refused"] += 1
             self.warn(f"A command on {topics.POLICY_PREFIX}{self._topic} was refused: {error}.", "refused")
-            stamp, numbers = self._observed_ns, np.full(self._elements, _NAN)  # counts as malformed
-        if not self._lock_step:
+            stamp, numbers = self._observed_ns, np.full(self.guard.elements, math.nan)  # counts as malformed
+        if not self.lock_step:
             self._take_policy(stamp, numbers)
-        elif stamp > self._observed_ns or (self._waits_for(stamp) and self._sense_is_due(stamp)):
+        elif stamp > self._observed_ns or (self._waits_for(stamp) and self._kind_subscriptions.is_due(stamp)):
             self._early = (stamp, numbers)
         elif self._waits_for(stamp):
             self._take_policy(stamp, numbers)
         elif stamp == self._observed_ns:
             self._policy_there = True  # it is back, or repeats itself; from the next observation on, wait for it
 
-    def _on_sense(self, decision: Decision) -> None:
-        if not self._lock_step:
+    def on_decision(self, decision: Decision) -> None:
+        """Process the guard's decision on a message besides observations and commands."""
+        if not self.lock_step:
             if decision.command is not None or decision.changed:
                 self._send(decision)
         elif self._early is not None:
@@ -207,14 +199,15 @@ class GuardNode(ManagedNode):
 
     def _take_early(self) -> None:
         """Lock step: process the policy's answer that came before its observation, if everything has arrived now."""
-        if self._early is not None and self._waits_for(self._early[0]) and not self._sense_is_due(self._early[0]):
+        if (
+            self._early is not None
+            and self._waits_for(self._early[0])
+            and not self._kind_subscriptions.is_due(self._early[0])
+        ):
             self._take_policy(*self._early)
 
     def _waits_for(self, stamp: int) -> bool:
         return self._waiting is not None and self._waiting[0] == stamp
-
-    def _sense_is_due(self, stamp: int) -> bool:
-        return self._senses.is_due(stamp)
 
     def _take_policy(self, stamp: int, numbers: Array) -> None:
         if self._origin_ns is None:
@@ -224,29 +217,29 @@ class GuardNode(ManagedNode):
             armed, why = self.guard.arm(self._now_s())
             self._auto_arm_left = not armed
             if armed:
-                self._show_mode(self.guard.mode, self.guard.reason)
+                self._show_mode(self.guard)
             else:
                 self.warn(f"Not armed: {why}", "arm")
         decision = self.guard.on_policy_command(self._now_s(), self._seconds(stamp), numbers)
-        if not self._lock_step:
+        if not self.lock_step:
             self._send(decision)
         elif self._waiting is not None:
             self._answer(stamp, decision, self._waiting[1])
 
     def _may_auto_arm(self, numbers: Array) -> bool:
         # A robot that had not left the ground when observations stopped may start again.
-        asked = self._auto_arm_left or (self.parameters["auto_arm"] and self.guard.stopped_unseen)
-        answers = numbers.shape == (self._elements,) and bool(np.isfinite(numbers).all())
-        return asked and answers and (self._lock_step or self.guard.in_a_row >= STEADY)
+        due = self._auto_arm_left or (self.parameters["auto_arm"] and self.guard.stopped_unseen)
+        answers = numbers.shape == (self.guard.elements,) and bool(np.isfinite(numbers).all())
+        return due and answers and (self.lock_step or self.guard.in_a_row >= STEADY)
 
     def _on_timer(self) -> None:
         if self._origin_ns is None:
             return
-        if not self._lock_step:
+        if not self.lock_step:
             self._send(self.guard.on_tick(self._now_s()))
         elif (
             self._waiting is not None
-            and self._has_flown()
+            and self._answered is not None
             and time.monotonic() - self._waiting_since > self.parameters["policy_timeout_s"]
         ):
             self._policy_there = False
@@ -257,25 +250,25 @@ class GuardNode(ManagedNode):
 
     def _on_arm(self, request: Any, response: Any) -> Any:
         if not self.active or self._origin_ns is None:
-            response.message = "No observation has come yet, or the guard is not active."
+            response.message = "No observation has arrived yet, or the guard is not active."
         elif request.data:
             response.success, response.message = self.guard.arm(self._now_s())
-            self._show_mode(self.guard.mode, self.guard.reason)
+            self._show_mode(self.guard)
         else:
             self._auto_arm_left = False
-            self._send(self.guard.disarm("asked to"))
+            self._send(self.guard.disarm("requested"))
             response.success, response.message = True, "Disarmed."
         return response
 
     def _on_estop(self, request: Any, response: Any) -> Any:
         self._auto_arm_left = False
-        self._send(self.guard.estop("asked to"))
+        self._send(self.guard.estop("requested"))
         response.success, response.message = True, "Motors off. Call clear_estop, then arm."
         return response
 
     def _on_clear_estop(self, request: Any, response: Any) -> Any:
         response.success, response.message = self.guard.clear_estop()
-        self._show_mode(self.guard.mode, self.guard.reason)
+        self._show_mode(self.guard)
         return response
 
     # Publishing ----------------------------------------------------------------------------------------------
@@ -288,41 +281,39 @@ class GuardNode(ManagedNode):
             decision: On the policy's command, or on its absence; it takes precedence.
             observed: On the observation: the guard's own command while it acts, or "off" if it was armed since.
         """
-        said = decision if decision.command is not None or decision.mode.role == "off" else observed
-        self._note(decision)
-        if said.command is None and said.mode.role != "off":
+        answer = decision if decision.command is not None or decision.mode.role == "off" else observed
+        self._show_mode(decision)
+        if answer.command is None and answer.mode.role != "off":
             return  # nothing to publish: the policy's next command, or its timeout, answers
         self._waiting, self._early = None, None
-        self._answered = (stamp, said)
-        self._publish(said)
+        self._answered = (stamp, answer)
+        self._publish(answer)
 
     def _send(self, decision: Decision) -> None:
         self._publish(decision)
-        self._note(decision)
+        self._show_mode(decision)
 
     def _publish(self, decision: Decision) -> None:
         if decision.mode.role == "off":
-            if self._lock_step or decision.command is not None or decision.mode != self._mode:
+            if self.lock_step or decision.command is not None or decision.mode != self._mode:
                 off = self._message.fill_off(max(self._observed_ns, 0))
                 if off is not None:
                     self._commands.publish(off)
         elif decision.command is not None:
-            stamp = self._observed_ns if self._lock_step else self._nanoseconds(decision.stamp_s)
+            stamp = self._observed_ns if self.lock_step else self._nanoseconds(decision.stamp_s)
             self._commands.publish(self._message.fill(stamp, decision.command))
             self._counts["clipped"] += decision.clipped
             if decision.held_for:
                 self.warn(f"A command was limited: {decision.held_for}.", f"held {decision.held_for}")
             if decision.blocked:
-                self._senses.counts["blocked"] = self._senses.counts.get("blocked", 0) + 1
+                self._kind_subscriptions.counts["blocked"] = self._kind_subscriptions.counts.get("blocked", 0) + 1
                 self._blocked, self._blocked_at = decision.blocked, time.monotonic()
-            if not self._lock_step:
+            if not self.lock_step:
                 self._timer.reset()
 
-    def _note(self, decision: Decision) -> None:
-        if decision.mode != self._mode:
-            self._show_mode(decision.mode, decision.reason)
-
-    def _show_mode(self, mode: Mode, reason: str) -> None:
+    def _show_mode(self, state: Decision | Guard[Any]) -> None:
+        """Log and publish the mode of the guard or of its decision, if it has changed."""
+        mode, reason = state.mode, state.reason
         if mode == self._mode:
             return
         if self._mode is not None:
@@ -343,23 +334,21 @@ class GuardNode(ManagedNode):
 
     def _begin_episode(self) -> None:
         """Reset: stamps jumped, because the robot or its clock was reset."""
-        self._note(self.guard.disarm("the robot's time jumped"))
+        self._show_mode(self.guard.disarm("the robot's time jumped"))
         self._auto_arm_left = self.parameters["auto_arm"]
         self._waiting, self._early, self._answered = None, None, None
-        self._senses.forget()
+        self._kind_subscriptions.forget()
 
     # Time ----------------------------------------------------------------------------------------------------
 
-    def _has_flown(self) -> bool:
-        return self._answered is not None
-
     def _now_s(self) -> float:
-        if self._lock_step:
+        if self.lock_step:
             return self._seconds(self._observed_ns)
         now = self._stamps.now_ns(time.monotonic_ns(), time.time_ns())
         return self._seconds(self._observed_ns if now is None else now)
 
-    def _times_of(self, stamp_ns: int) -> tuple[float, float] | None:
+    def times_of(self, stamp_ns: int) -> tuple[float, float] | None:
+        """Return the time and the seconds of a stamp on the node's clock; None before the first observation."""
         return None if self._origin_ns is None else (self._now_s(), self._seconds(stamp_ns))
 
     def _seconds(self, stamp_ns: int) -> float:
@@ -370,10 +359,7 @@ class GuardNode(ManagedNode):
         return (self._origin_ns or 0) + round(stamp_s * NANOSECONDS)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the guard node; return the exit status."""
-    return run_nodes(GuardNode, arguments)
-
+main = GuardNode.main
 
 if __name__ == "__main__":
     raise SystemExit(main())

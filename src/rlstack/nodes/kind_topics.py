@@ -4,40 +4,38 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlstack.arrays import Array
 from rlstack.errors import UserError
-from rlstack.guard import Decision
+from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Backend, Signals
+from rlstack.interfaces.messages import JointMessage
+from rlstack.interfaces.trajectory_messages import TrajectoryReader
 from rlstack.kinds import find_kind, kind_names
+from rlstack.nodes.command_messages import without_stamps
 from rlstack.nodes.parameters import Parameter, ParameterSet
 from rlstack.robots import RobotSpec
+
+if TYPE_CHECKING:
+    from rlstack.sim.simulated_robot import SimulatedRobot
 
 Filler = Callable[[int, Signals], Any]
 """Creates a topic's message from a stamp, ns, and sensed signals."""
 
 
-SeenClock = Callable[[int], "tuple[float, float] | None"]
-"""Returns the time and the seconds of a stamp, ns, on the node's clock; None before the first stamp."""
-
-
-class GuardSenses:
-    """A guard's extra subscriptions, none by default; a kind whose guard needs scans or goals overrides this.
+class GuardSubscriptions:
+    """A guard's subscriptions besides observations and commands: none; a kind whose guard needs more overrides this.
 
     Args:
-        node: The guard node.
+        node: The guard node, with ``lock_step``, ``times_of`` and ``on_decision``.
         guard: The guard.
-        clock: The node's clock.
-        take: Called with the guard's decision on a message.
-        lock_step: The guard processes messages without answering them.
     """
 
-    def __init__(
-        self, node: Any, guard: Any, clock: SeenClock, take: Callable[[Decision], None], lock_step: bool
-    ) -> None:
+    def __init__(self, node: Any, guard: Any) -> None:
+        self._node, self._guard = node, guard
+        self._quality: topics.Quality = "sensor_in_reliable" if node.lock_step else "sensor_in"
+        self._newest_ns = -1
         self.counts: dict[str, int] = {}
         """Figures for diagnostics."""
 
@@ -47,10 +45,22 @@ class GuardSenses:
 
     def forget(self) -> None:
         """Start another episode."""
+        self._newest_ns = -1
+
+    def _received(self, name: str, read: Callable[[bytes], tuple[int, Signals]], data: bytes) -> Any:
+        """Return a message's stamp, ns, and signals; None if it is refused or the node is not active."""
+        if not self._node.active:
+            return None
+        try:
+            return read(data)
+        except ValueError as error:
+            self.counts[f"{name}s refused"] += 1
+            self._node.warn(f"A {name} was refused: {error}.", name)
+            return None
 
 
 class KindTopics(ABC):
-    """One robot on topics.
+    """One robot on topics; by default a robot with joints.
 
     Args:
         robot: The robot.
@@ -63,8 +73,8 @@ class KindTopics(ABC):
     PARAMETERS: ClassVar[tuple[Parameter, ...]] = ()
     """Parameters that the kind adds to the robot node."""
     GUARD_PARAMETERS: ClassVar[tuple[Parameter, ...]] = ()
-    """Parameters that the kind adds to the guard node: fields of its guard's configuration, and options."""
-    GUARD_SENSES: ClassVar[type[GuardSenses]] = GuardSenses
+    """Parameters that the kind adds to the guard node, besides fields of its guard's configuration."""
+    GUARD_SUBSCRIPTIONS: ClassVar[type[GuardSubscriptions]] = GuardSubscriptions
     """Class of the guard's subscriptions besides observations and commands."""
     COMMAND_TYPE: ClassVar[Parameter | None] = None
     """The parameter, of robot node and guard node, that selects the message type of commands; None: only one exists."""
@@ -79,8 +89,9 @@ class KindTopics(ABC):
     timeout_s: float | None = None
     """Age at which a command stops the robot; None: the node's ``command_timeout_periods``."""
 
-    @abstractmethod
-    def __init__(self, robot: Any, parameters: ParameterSet) -> None: ...
+    def __init__(self, robot: Any, parameters: ParameterSet) -> None:
+        self._robot = robot
+        self._names = tuple(joint.name for joint in robot.drives)
 
     @abstractmethod
     def read(self, data: bytes) -> tuple[int | None, Signals]:
@@ -90,9 +101,10 @@ class KindTopics(ABC):
             ValueError: The command is invalid; the text says why.
         """
 
-    @abstractmethod
     def joint_states(self) -> tuple[str, Filler]:
         """Return the signal that a robot with ``joint_states`` senses, and the function that fills the message."""
+        joints = JointMessage(topics.type_of(topics.JOINT_STATES)(), self._names)
+        return "joint_position", lambda stamp, s: joints.fill(stamp, s["joint_position"], s["joint_velocity"])
 
     def moves(self, command: Signals) -> bool:
         """Return whether a robot under this command needs another one soon."""
@@ -103,8 +115,9 @@ class KindTopics(ABC):
         return sensed["position"], sensed["orientation"]
 
     def joints(self, sensed: Signals) -> Mapping[str, float]:
-        """Return positions of joints by name, as in the robot file."""
-        return {}
+        """Return positions of joints, rad or m, by name, as in the robot file."""
+        positions = sensed.get("joint_position")
+        return {} if positions is None else dict(zip(self._names, positions.tolist()))
 
     def speeds(self, sensed: Signals) -> Mapping[str, float]:
         """Return speeds by name, rad/s, of rotors and other spinning parts whose position is not sensed."""
@@ -117,8 +130,26 @@ class KindTopics(ABC):
             UserError: It cannot start in the air.
         """
         if height_m:
-            raise UserError(f"start_height_m: {height_m} is not allowed for {backend.robot.name}: leave it out.")
+            raise UserError(
+                f"start_height_m: {height_m} is not allowed for {backend.robot.name}, which does not fly: leave it out."
+            )
         return None
+
+
+class JointTargetTopics(KindTopics):
+    """A robot with joint position commands: a fixed arm or a legged robot; a command without joints stops it."""
+
+    command_topic = topics.JOINT_COMMAND
+
+    def __init__(self, robot: Any, parameters: ParameterSet) -> None:
+        super().__init__(robot, parameters)
+        self._read = TrajectoryReader(self._names, plain=without_stamps(self.COMMAND_TYPE, parameters))
+        self.command_type = self._read.type
+
+    def read(self, data: bytes) -> tuple[int | None, Signals]:
+        """Return targets (joints,), rad or m, in the file's order."""
+        stamp, command = self._read(data)
+        return stamp, command if len(command["joint_target"]) else {}
 
 
 def kind_topics(robot: RobotSpec) -> type[KindTopics]:
@@ -144,18 +175,8 @@ def teleoperated(robot: RobotSpec, how: str = "-p robot:=panda") -> Any:
     return robot
 
 
-def simulated_pose(backend: Backend) -> tuple[Array, Array] | None:
-    """Return a robot's simulated pose, as :meth:`KindTopics.pose`; None if it is not simulated."""
-    from rlstack.sim.robot import SimulatedRobot  # a guard, which reads the parameters here, needs no simulator
+def simulated(backend: Backend) -> SimulatedRobot | None:
+    """Return a backend if it is a robot in a simulation, otherwise None."""
+    from rlstack.sim import simulated_robot  # a guard, which reads the parameters here, needs no simulator
 
-    if not isinstance(backend, SimulatedRobot):
-        return None
-    motion = backend.simulation.motion(backend.index)
-    return motion["position"], motion["orientation"]
-
-
-def simulated_start_m(backend: Backend) -> Array | None:
-    """Return a simulated robot's starting place (3,), m; None if it is not simulated."""
-    from rlstack.sim.robot import SimulatedRobot
-
-    return np.asarray(backend.simulation.starts_m[backend.index]) if isinstance(backend, SimulatedRobot) else None
+    return backend if isinstance(backend, simulated_robot.SimulatedRobot) else None

@@ -11,7 +11,7 @@ from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import set_stamp
-from rlstack.interfaces.path_data import read_path_data
+from rlstack.interfaces.path_messages import read_path_data
 from rlstack.robots import RobotSpec, frames
 from rlstack.robots.urdf import to_urdf
 from rlstack.robots.visuals import Appearance
@@ -42,7 +42,7 @@ class Markers:
         self._appearance = Appearance(urdf)
         self._array = _shapes(self._appearance, self.name)
         self._count = len(self._array.markers)
-        self._resting = self._appearance.places()
+        self._resting = self._appearance.poses()
         self._new_path: bytes | None = None
 
     def take_path(self, data: bytes) -> None:
@@ -54,7 +54,7 @@ class Markers:
         if self._new_path is not None:
             self._show_path(self._new_path)
             self._new_path = None
-        offsets, turns = self._appearance.places(joints) if joints else self._resting
+        offsets, turns = self._appearance.poses(joints) if joints else self._resting
         places = (position + frames.rotate(orientation, offsets)).tolist()
         turned = frames.multiply(orientation, turns).tolist()
         for marker, place, turn in zip(self._array.markers, places, turned):

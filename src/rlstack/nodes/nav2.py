@@ -9,40 +9,37 @@ from __future__ import annotations
 import importlib
 import math
 import time
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import field_reader
-from rlstack.interfaces.nav2_messages import COMMAND
+from rlstack.interfaces.nav2_messages import PACKAGE
 from rlstack.interfaces.signals import SENSED
-from rlstack.nodes.goal_path import QUALITIES
+from rlstack.nodes.goal_subscriptions import BAD_GOAL, QUALITIES, TWICE_WITHIN_S, is_goal
 from rlstack.nodes.parameters import Parameter
-from rlstack.nodes.runtime import ManagedNode, run_nodes
+from rlstack.nodes.runtime import ManagedNode
 from rlstack.robots.frames import from_yaw
 
 _NAN = math.nan
 _PERIOD_S = 0.05
-_TWICE_WITHIN_S = 0.5
-"""Period in which duplicates are dropped: both subscriptions receive a latching publisher's message."""
 _SUCCEEDED, _CANCELED, _ABORTED = 4, 5, 6
 """Of action_msgs/GoalStatus."""
 
 PARAMETERS = (
-    Parameter("action", "navigate_to_pose", "Name of Nav2's action, under the node's namespace or absolute."),
+    Parameter("action", "navigate_to_pose", "Name of Nav2's action, relative to the node's namespace or absolute."),
     Parameter("behavior_tree", "", "Path of a behaviour tree for Nav2; empty: its own."),
     Parameter(
         "goal_position",
         (_NAN, _NAN, _NAN),
-        "Where to drive until a goal comes on the topic, m in goal_frame; NaN waits for the topic.",
+        "First goal, until one arrives on the topic, m in goal_frame; NaN: wait for the topic.",
         nan=True,
     ),
-    Parameter("goal_yaw", _NAN, "Heading that goes with goal_position, rad; NaN is 0.", nan=True),
-    Parameter("goal_frame", topics.WORLD_FRAME, "The frame of goal_position, and of goals that name none."),
-    Parameter("server_timeout_s", 30.0, "Seconds to wait for Nav2's action server.", minimum=0.1, maximum=3600.0),
+    Parameter("goal_yaw", _NAN, "Heading at goal_position, rad; NaN: 0.", nan=True),
+    Parameter("goal_frame", topics.WORLD_FRAME, "Frame of goal_position, and of goals without a frame."),
+    Parameter("server_timeout_s", 30.0, "Time limit for Nav2's action server, s.", minimum=0.1, maximum=3600.0),
 )
 
 
@@ -57,7 +54,7 @@ def navigate_to_pose() -> Any:
     except (ImportError, AttributeError) as error:
         raise UserError(
             f"Nav2's messages are not installed ({error}): sudo apt install ros-jazzy-nav2-msgs with a system ROS 2, or"
-            f" `{COMMAND}` where ROS comes as wheels."
+            f" `{PACKAGE.command}` where ROS comes as wheels."
         ) from error
 
 
@@ -66,14 +63,10 @@ class Nav2Node(ManagedNode):
 
     Diagnostics have the status ``no goal``, ``waiting for Nav2``, ``driving``, ``arrived``, ``unreachable`` (Nav2 gave
     up), ``refused`` or ``cancelled``, and Nav2's distance, time and recoveries.
-
-    Args:
-        overrides: Parameter values.
-        options: For ``rclpy.node.Node``.
     """
 
-    def __init__(self, overrides: dict[str, Any] | None = None, **options: Any) -> None:
-        super().__init__("nav2", PARAMETERS, overrides, **options)
+    NAME: ClassVar[str] = "nav2"
+    PARAMETERS: ClassVar[tuple[Parameter, ...]] = PARAMETERS
 
     def configure(self) -> None:
         """Create the action client.
@@ -86,14 +79,14 @@ class Nav2Node(ManagedNode):
         self._action = navigate_to_pose()
         self._client = ActionClient(self, self._action, self.parameters["action"])
         kind = topics.type_of(topics.GOAL)
-        self._readers = [field_reader(kind, SENSED[n].field) for n in ("goal_position", "goal_orientation")]
+        self._readers = {n: field_reader(kind, SENSED[n].field) for n in ("goal_position", "goal_orientation")}
         for use in QUALITIES:
             self.subscriber(kind, topics.GOAL, self._on_goal, use)
         self._pending: Any = None
         self._handle: Any = None
         self._number = 0
-        self._said: tuple[Any, ...] = ()
-        self._said_at = 0.0
+        self._last: tuple[Any, ...] = ()
+        self._last_at = 0.0
         self._state, self._why = "no goal", ""
         self._figures: dict[str, Any] = {}
         self._since = time.monotonic()
@@ -131,13 +124,16 @@ class Nav2Node(ManagedNode):
         return warning, {"status": self._state, "for s": for_s, **self._figures}
 
     def _on_goal(self, message: Any) -> None:
-        position, orientation = (read(message) for read in self._readers)
-        if not np.isfinite(position).all() or abs(float(np.linalg.norm(orientation)) - 1.0) > 1e-3:
-            self.warn("A goal was refused: its position must be finite and its orientation a unit quaternion.")
+        values = {name: read(message) for name, read in self._readers.items()}
+        if not is_goal(values):
+            self.warn(BAD_GOAL)
             return
-        said, now = (message.header.frame_id, *position.tolist(), *orientation.tolist()), time.monotonic()
-        again = said == self._said and now - self._said_at < _TWICE_WITHIN_S
-        self._said, self._said_at = said, now
+        goal, now = (
+            (message.header.frame_id, *(x for value in values.values() for x in value.tolist())),
+            time.monotonic(),
+        )
+        again = goal == self._last and now - self._last_at < TWICE_WITHIN_S
+        self._last, self._last_at = goal, now
         if again:
             return
         message.header.frame_id = message.header.frame_id or self.parameters["goal_frame"]
@@ -161,7 +157,7 @@ class Nav2Node(ManagedNode):
             return
         self._number += 1
         goal, number, self._pending = self._pending, self._number, None
-        future = self._client.send_goal_async(goal, feedback_callback=lambda said: self._on_feedback(number, said))
+        future = self._client.send_goal_async(goal, feedback_callback=lambda m: self._on_feedback(number, m.feedback))
         future.add_done_callback(lambda done: self._on_answer(number, done.result()))
 
     def _on_answer(self, number: int, handle: Any) -> None:
@@ -174,14 +170,13 @@ class Nav2Node(ManagedNode):
             self._become("driving")
         handle.get_result_async().add_done_callback(lambda done: self._on_result(number, done.result()))
 
-    def _on_feedback(self, number: int, said: Any) -> None:
+    def _on_feedback(self, number: int, feedback: Any) -> None:
         if number != self._number:
             return
-        told = said.feedback
         self._figures = {
-            "distance remaining m": round(float(told.distance_remaining), 2),
-            "recoveries": int(told.number_of_recoveries),
-            "navigation time s": told.navigation_time.sec,
+            "distance remaining m": round(float(feedback.distance_remaining), 2),
+            "recoveries": int(feedback.number_of_recoveries),
+            "navigation time s": feedback.navigation_time.sec,
         }
 
     def _on_result(self, number: int, answer: Any) -> None:
@@ -202,10 +197,7 @@ class Nav2Node(ManagedNode):
             self.get_logger().info(f"{state}{': ' if why else ''}{why}")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the adapter; return the exit status."""
-    return run_nodes(Nav2Node, arguments)
-
+main = Nav2Node.main
 
 if __name__ == "__main__":
     raise SystemExit(main())

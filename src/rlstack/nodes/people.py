@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from rlstack.arrays import Array
-from rlstack.control.navigation.body import Body
+from rlstack.control.navigation.base_model import BaseModel
 from rlstack.interfaces import topics
-from rlstack.interfaces.laser_scans import ScanReader, scan_geometry
 from rlstack.interfaces.messages import NANOSECONDS, set_stamp
-from rlstack.interfaces.people_data import PeopleMessage
-from rlstack.interfaces.signal_reader import SignalReader
-from rlstack.interfaces.signals import SENSED
-from rlstack.nodes.map import Poses
+from rlstack.interfaces.people_messages import PeopleMessage
 from rlstack.nodes.parameters import Parameter
-from rlstack.nodes.readers import SCAN_PARAMETERS
-from rlstack.nodes.runtime import ManagedNode, run_nodes
+from rlstack.nodes.posed_scans import Pose, PosedScans
+from rlstack.nodes.runtime import ManagedNode
+from rlstack.nodes.sensor_readers import SCAN_PARAMETERS
 from rlstack.perception.people import PeopleTracker, TrackerSettings
-from rlstack.robots import frames, load_robot
+from rlstack.robots import load_robot
 
 _DEFAULT = TrackerSettings()
 
 PARAMETERS = (
-    Parameter("robot", "turtlebot3_burger", "Name or file of the robot, which has a lidar called scan."),
-    Parameter("reach_m", _DEFAULT.reach_m, "Nobody is looked for farther away, m.", minimum=0.5, maximum=100.0),
-    Parameter("keep_s", _DEFAULT.keep_s, "How long somebody hidden is taken to go on, s.", minimum=0.0, maximum=60.0),
-    Parameter("height_m", 1.7, "Of the markers, m.", minimum=0.1, maximum=3.0),
-    Parameter("lock_step", False, "Simulated time waits for a policy that waits for this: no scan may be missed."),
+    Parameter("robot", "turtlebot3_burger", "Robot with a lidar called scan, a name or file."),
+    Parameter(
+        "reach_m", _DEFAULT.reach_m, "Greatest distance at which people are detected, m.", minimum=0.5, maximum=100.0
+    ),
+    Parameter("keep_s", _DEFAULT.keep_s, "Time for which a hidden person is predicted, s.", minimum=0.0, maximum=60.0),
+    Parameter("height_m", 1.7, "Height of the markers, m.", minimum=0.1, maximum=3.0),
+    Parameter("lock_step", False, "Receive every scan: simulated time waits for a policy that waits for this node."),
     *SCAN_PARAMETERS,
 )
 
@@ -46,14 +43,10 @@ class PeopleNode(ManagedNode):
 
     Policies and planners that sense people subscribe to it. It detects round objects of a person's width, as a lidar
     at torso height sees them; it cannot tell legs from table legs.
-
-    Args:
-        overrides: Parameter values.
-        options: For ``rclpy.node.Node``.
     """
 
-    def __init__(self, overrides: dict[str, Any] | None = None, **options: Any) -> None:
-        super().__init__("people", PARAMETERS, overrides, **options)
+    NAME: ClassVar[str] = "people"
+    PARAMETERS: ClassVar[tuple[Parameter, ...]] = PARAMETERS
 
     def configure(self) -> None:
         """Create the topics.
@@ -62,24 +55,18 @@ class PeopleNode(ManagedNode):
             UserError: The robot is not a base, or has no lidar called scan.
         """
         p = self.parameters
-        lidar = Body.of(load_robot(p["robot"])).lidar(topics.SCAN)
+        lidar = BaseModel.of(load_robot(p["robot"])).lidar(topics.SCAN)
         mount = lidar.position_m[0], lidar.position_m[1], lidar.rpy_rad[2]
         settings = TrackerSettings(reach_m=p["reach_m"], keep_s=p["keep_s"])
         self._tracker = PeopleTracker(lidar.angles_rad, lidar.range_max_m, 1, mount, settings)
-        self._poses, self._waiting = Poses(), deque[tuple[int, Array]](maxlen=16)
         self._stamp_ns = -1
-        self._counts = dict.fromkeys(("scans", "scans without odometry", "scans refused", "people in the last"), 0)
-        odometry = topics.type_of(topics.ODOM)
-        fields = {name: SENSED[name].field for name in ("position", "orientation")}
-        self._read_odometry = SignalReader(odometry, fields)
-        frame = p["scan_frame"]
-        self._read_scan = ScanReader(scan_geometry(lidar), (frame,) if frame else (), zero_is_far=p["zero_is_far"])
-        self._message, self._said = PeopleMessage(), None
+        quality: topics.Quality = "sensor_in_reliable" if p["lock_step"] else "sensor_in"
+        self._scans = PosedScans(self, lidar, self._track, self._forget, quality)
+        self._counts = self._scans.counts
+        self._counts["people in the last"] = 0
+        self._message, self._last = PeopleMessage(), None
         self._people = self.publisher(topics.type_of(topics.PEOPLE), topics.PEOPLE, "sensor_out")
         self._markers = self.publisher(topics.type_of(topics.MARKERS), MARKERS, "sensor_out")
-        quality: topics.Quality = "sensor_in_reliable" if p["lock_step"] else "sensor_in"
-        self.subscriber(odometry, topics.ODOM, self._on_odometry, quality, raw=True)
-        self.subscriber(topics.message_type(topics.SCAN_TYPE), topics.SCAN, self._on_scan, quality, raw=True)
 
     def activate(self) -> None:
         """Start without tracks."""
@@ -87,48 +74,18 @@ class PeopleNode(ManagedNode):
 
     def status(self) -> tuple[str, dict[str, Any]]:
         """Report how many scans were processed."""
-        missing = "no scan has come that odometry goes with" if not self._counts["scans"] else ""
-        return missing, dict(self._counts)
+        return self._scans.status()
 
     def _forget(self) -> None:
         self._tracker.reset(1)
-        self._waiting.clear()
+        self._scans.clear()
         self._stamp_ns = -1
 
-    def _on_odometry(self, data: bytes) -> None:
-        if not self.active:
-            return
-        stamp, seen = self._read_odometry(data)
-        if not all(np.isfinite(v).all() for v in seen.values()):
-            return
-        if self._poses.add(stamp, seen["position"], float(frames.yaw(seen["orientation"]))):
-            self._forget()
-        while self._waiting and self._waiting[0][0] <= stamp:
-            self._track(*self._waiting.popleft())
-
-    def _on_scan(self, data: bytes) -> None:
-        if not self.active:
-            return
-        try:
-            stamp, signals = self._read_scan(data)
-        except ValueError as error:
-            self._counts["scans refused"] += 1
-            self.warn(f"A scan was refused: {error}.", "scan")
-            return
-        if stamp <= self._poses.newest_ns:
-            self._track(stamp, signals["scan"])
-        else:
-            self._waiting.append((stamp, signals["scan"]))
-
-    def _track(self, stamp_ns: int, scan: Array) -> None:
-        pose = self._poses.at(stamp_ns)
-        if pose is None:
-            self._counts["scans without odometry"] += 1
-            return
+    def _track(self, stamp_ns: int, scan: Array, pose: Pose) -> None:
         since = stamp_ns - self._stamp_ns
         if self._stamp_ns >= 0 and since == 0:
-            if self._said is not None and self.parameters["lock_step"]:
-                self._people.publish(self._said)  # a scan is sent again where a subscriber missed it
+            if self._last is not None and self.parameters["lock_step"]:
+                self._people.publish(self._last)  # a scan is sent again where a subscriber missed it
             return
         if self._stamp_ns < 0 or not 0 < since <= _LATE_NS:
             self._tracker.reset(1)
@@ -141,8 +98,8 @@ class PeopleNode(ManagedNode):
         identity = tracker.identity[0, there]
         self._counts["scans"] += 1
         self._counts["people in the last"] = int(there.sum())
-        self._said = self._message.fill(stamp_ns, place, velocity, radius, identity)
-        self._people.publish(self._said)
+        self._last = self._message.fill(stamp_ns, place, velocity, radius, identity)
+        self._people.publish(self._last)
         if self._markers.get_subscription_count():
             self._markers.publish(_markers(stamp_ns, place, velocity, radius, identity, self.parameters["height_m"]))
 
@@ -170,10 +127,7 @@ def _markers(stamp_ns: int, place: Array, velocity: Array, radius: Array, identi
     return array
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the people node; return the exit status."""
-    return run_nodes(PeopleNode, arguments)
-
+main = PeopleNode.main
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 
 from rlstack.errors import UserError, unknown_name
 from rlstack.interfaces import topics
-from rlstack.interfaces.clouds import CloudMessage
-from rlstack.interfaces.images import Calibration, depth_array, read_camera_info, rgb_array
-from rlstack.interfaces.laser_scans import ScanMessage
+from rlstack.interfaces.cloud_messages import CloudMessage
+from rlstack.interfaces.image_messages import Calibration, depth_array, read_camera_info, rgb_array
 from rlstack.interfaces.messages import stamp_to_ns
+from rlstack.interfaces.scan_messages import ScanMessage
 from rlstack.libraries import import_library
 from rlstack.nodes.parameters import Parameter
-from rlstack.nodes.runtime import ManagedNode, run_nodes
+from rlstack.nodes.runtime import ManagedNode
 from rlstack.perception.clouds import Cloud, DepthToCloud, voxels, without_radius_outliers
 from rlstack.perception.virtual_scan import VirtualScan, camera_lidar
 from rlstack.robots import load_robot
 from rlstack.robots.sensing import sensor_frame
 
 PARAMETERS = (
-    Parameter("camera", "camera", "Name of the camera: its topics begin with it."),
-    Parameter("near_m", 0.1, "Least depth that is taken, m.", minimum=0.0, maximum=1000.0),
-    Parameter("far_m", 10.0, "Greatest depth that is taken, m.", minimum=0.0, maximum=1000.0),
-    Parameter("stride", 1, "Every so manieth pixel in each direction is taken.", minimum=1, maximum=64),
-    Parameter("voxel_m", 0.05, "One point for each cube of this size, m; 0: all.", minimum=0.0, maximum=10.0),
-    Parameter("neighbours", 0, "Points with fewer others around them are left out; 0: none.", minimum=0, maximum=1000),
-    Parameter("radius_m", 0.2, "How far around a point others are counted, m.", minimum=0.001, maximum=10.0),
-    Parameter("coloured", False, "Give points the colours of the camera's image."),
+    Parameter("camera", "camera", "Name of the camera, with which its topics begin."),
+    Parameter("near_m", 0.1, "Least depth used, m.", minimum=0.0, maximum=1000.0),
+    Parameter("far_m", 10.0, "Greatest depth used, m.", minimum=0.0, maximum=1000.0),
+    Parameter("stride", 1, "Use every n-th pixel in each direction.", minimum=1, maximum=64),
+    Parameter("voxel_m", 0.05, "Voxel size, m: one point is kept per voxel; 0: all points.", minimum=0.0, maximum=10.0),
+    Parameter("neighbours", 0, "Points with fewer neighbours are removed; 0: none.", minimum=0, maximum=1000),
+    Parameter("radius_m", 0.2, "Radius in which neighbours are counted, m.", minimum=0.001, maximum=10.0),
+    Parameter("coloured", False, "Colour the points by the camera's image."),
     Parameter("scan", "", "Topic of a virtual scan, such as virtual_scan, or scan in place of a lidar; empty: none."),
-    Parameter("robot", "", "Name or file of the robot, which says where the camera sits; needed for a scan."),
-    Parameter("scan_low_m", 0.05, "Height above base_link up to which nothing blocks the scan, m.", -10.0, 10.0),
-    Parameter("scan_high_m", 0.5, "Height above base_link from which on nothing blocks the scan, m.", -10.0, 10.0),
+    Parameter("robot", "", "Robot that carries the camera, a name or file; required for a scan."),
+    Parameter("scan_low_m", 0.05, "The scan ignores points below this height above base_link, m.", -10.0, 10.0),
+    Parameter("scan_high_m", 0.5, "The scan ignores points above this height above base_link, m.", -10.0, 10.0),
 )
 
 
@@ -43,14 +44,10 @@ class PerceptionNode(ManagedNode):
     Points have the depth image's stamp. It works only while there are subscribers. Voxels and neighbours need Open3D.
     With the parameter ``scan`` it also publishes a ``sensor_msgs/LaserScan`` of the points: with the rays and pose of
     the robot's lidar of that name or, without one, at ``base_link`` and as wide as the camera's field of view.
-
-    Args:
-        overrides: Parameter values.
-        options: For ``rclpy.node.Node``.
     """
 
-    def __init__(self, overrides: dict[str, Any] | None = None, **options: Any) -> None:
-        super().__init__("perception", PARAMETERS, overrides, **options)
+    NAME: ClassVar[str] = "perception"
+    PARAMETERS: ClassVar[tuple[Parameter, ...]] = PARAMETERS
 
     def configure(self) -> None:
         """Create the topics.
@@ -65,13 +62,12 @@ class PerceptionNode(ManagedNode):
         self._known: Calibration | None = None
         self._converter: DepthToCloud | None = None
         self._message: CloudMessage | None = None
-        self._depth: Any = None
-        self._image: Any = None
+        self._newest: dict[str, Any] = {}
         self._clouds, self._points, self._refused = 0, 0, ""
-        camera, kinds = self.parameters["camera"], {topics.CAMERA_INFO: self._on_info, topics.DEPTH: self._on_depth}
-        if self.parameters["coloured"]:
-            kinds[topics.IMAGE] = self._on_image
-        for kind, callback in kinds.items():
+        camera, images = self.parameters["camera"], (topics.DEPTH, topics.IMAGE)[: 1 + self.parameters["coloured"]]
+        callbacks: dict[str, Callable[[Any], None]] = {topics.CAMERA_INFO: self._on_info}
+        callbacks.update((kind, partial(self._on_image, topic=kind)) for kind in images)
+        for kind, callback in callbacks.items():
             message = topics.message_type(topics.CAMERA_TYPES[kind])
             self.subscriber(message, topics.camera_topic(camera, kind), callback, "sensor_in")
         cloud = topics.message_type(topics.CAMERA_TYPES[topics.POINTS])
@@ -84,7 +80,7 @@ class PerceptionNode(ManagedNode):
     def status(self) -> tuple[str, dict[str, Any]]:
         """Report how much was received and sent."""
         camera = self.parameters["camera"]
-        missing = "" if self._known is not None else f"nothing usable on {camera}/{topics.CAMERA_INFO} yet"
+        missing = "" if self._known is not None else f"no valid message on {camera}/{topics.CAMERA_INFO} yet"
         figures = {"clouds": self._clouds, "points in the last": self._points, "refused": self._refused or "none"}
         return self._refused or missing, figures
 
@@ -99,17 +95,13 @@ class PerceptionNode(ManagedNode):
             self._known = known
             self._converter = DepthToCloud(known, near_m=p["near_m"], far_m=p["far_m"], stride=p["stride"])
 
-    def _on_depth(self, message: Any) -> None:
-        self._depth = message
-        self._work()
+    def _on_image(self, message: Any, topic: str) -> None:
+        self._newest[topic] = message
+        self._publish_points()
 
-    def _on_image(self, message: Any) -> None:
-        self._image = message
-        self._work()
-
-    def _work(self) -> None:
+    def _publish_points(self) -> None:
         """Publish a cloud once the depth image, and the colour image if points are coloured, have arrived."""
-        depth, image = self._depth, self._image
+        depth, image = self._newest.get(topics.DEPTH), self._newest.get(topics.IMAGE)
         if self._converter is None or depth is None or not self.active:
             return
         heard = self._publisher.get_subscription_count() > 0
@@ -119,11 +111,11 @@ class PerceptionNode(ManagedNode):
         coloured = self.parameters["coloured"]
         if coloured and (image is None or image.header.stamp != depth.header.stamp):
             return
-        self._depth = self._image = None
+        self._newest.clear()
         try:
             distance = depth_array(depth)
             cloud = self._converter.cloud(distance, rgb_array(image) if coloured else None)
-            ends, near = self._converter.sights(distance, self.parameters["far_m"])
+            ends, near = self._converter.lines_of_sight(distance, self.parameters["far_m"])
         except ValueError as error:
             self._refuse(str(error))
             return
@@ -136,8 +128,7 @@ class PerceptionNode(ManagedNode):
 
     def _publish_cloud(self, header: Any, cloud: Cloud) -> None:
         if self._message is None or self._message.message.header.frame_id != header.frame_id:
-            kind = topics.message_type(topics.CAMERA_TYPES[topics.POINTS])
-            self._message = CloudMessage(kind(), header.frame_id, self.parameters["coloured"])
+            self._message = CloudMessage(header.frame_id, self.parameters["coloured"])
         self._publisher.publish(self._message.fill(stamp_to_ns(header.stamp), cloud.points, cloud.colours))
 
     def _publish_scan(self, header: Any, scan: VirtualScan, frame: str, points: Any, ends: Any) -> None:
@@ -181,10 +172,7 @@ def _same(one: Calibration, other: Calibration) -> bool:
     return sizes and bool((one.matrix == other.matrix).all() and (one.distortion == other.distortion).all())
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the perception node; return the exit status."""
-    return run_nodes(PerceptionNode, arguments)
-
+main = PerceptionNode.main
 
 if __name__ == "__main__":
     raise SystemExit(main())

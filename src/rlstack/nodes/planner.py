@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from rlstack.arrays import Array
-from rlstack.control.navigation import PLANNERS, Driver, Status
+from rlstack.control.navigation import PLANNERS, Planner, Status
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import pose_message
@@ -19,7 +19,6 @@ from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.policy import PARAMETERS as OF_POLICIES
 from rlstack.nodes.policy import PolicyNode
 from rlstack.nodes.policy_loop import Answer
-from rlstack.nodes.runtime import run_nodes
 from rlstack.policies import Contract, PolicyOutputError, contract_for
 from rlstack.robots import RobotSpec, load_robot
 
@@ -35,11 +34,11 @@ PARAMETERS = (
     *(parameter for parameter in OF_POLICIES if parameter.name not in _NOT_OURS),
 )
 
-_SAID = {
+_STATUS_TEXT = {
     Status.DRIVING: "driving",
     Status.ARRIVED: "arrived",
-    Status.UNREACHABLE: "unreachable: the map shows no way to the goal",
-    Status.STUCK: "stuck: the goal has come no nearer",
+    Status.UNREACHABLE: "unreachable: the map shows no path to the goal",
+    Status.STUCK: "stuck: no progress towards the goal",
 }
 
 
@@ -57,7 +56,7 @@ class PlannerPolicy:
     """
 
     def __init__(self, name: str, robot: RobotSpec, options: Mapping[str, Any]) -> None:
-        self.driver: Driver = PLANNERS.load(name)(robot, **options)
+        self.driver: Planner = PLANNERS.load(name)(robot, **options)
         self.path = Path(name)
         rate_hz = getattr(getattr(self.driver, "settings", None), "rate_hz", RATE_HZ)
         self.contract = contract_for(
@@ -102,14 +101,9 @@ class PlannerPolicy:
 
 
 class PlannerNode(PolicyNode):
-    """Drives a base to goals with a classical planner, whose commands go to ``policy/...`` like a policy's.
+    """Drives a base to goals with a classical planner, whose commands go to ``policy/...`` like a policy's."""
 
-    Args:
-        overrides: Parameter values.
-        options: For ``rclpy.node.Node``.
-    """
-
-    NAME = "planner"
+    NAME: ClassVar[str] = "planner"
     PARAMETERS: ClassVar[tuple[Parameter, ...]] = PARAMETERS
 
     def __init__(self, overrides: dict[str, Any] | None = None, **options: Any) -> None:
@@ -129,11 +123,11 @@ class PlannerNode(PolicyNode):
     def status(self) -> tuple[str, dict[str, Any]]:
         """Report the steps, and whether the robot has arrived, or why it cannot."""
         warning, figures = super().status()
-        self._look()
+        self._log_status()
         figures = {"planner": figures.pop("policy"), **figures, "status": self._status.name.lower()}
         figures["for s"] = round(time.monotonic() - self._since, 1)
         if not warning and self._status in (Status.UNREACHABLE, Status.STUCK):
-            warning = _SAID[self._status]
+            warning = _STATUS_TEXT[self._status]
         return warning, figures
 
     def _load(self) -> tuple[Any, RobotSpec]:
@@ -159,24 +153,21 @@ class PlannerNode(PolicyNode):
 
     def _tick(self) -> None:
         super()._tick()
-        self._look()
+        self._log_status()
 
-    def _look(self) -> None:
+    def _log_status(self) -> None:
         """Log changes of the status."""
         status = Status.DRIVING if self._planner is None else self._planner.status
         if status == self._status:
             return
         self._status, self._since = status, time.monotonic()
         if status in (Status.UNREACHABLE, Status.STUCK):
-            self.get_logger().warning(_SAID[status])
+            self.get_logger().warning(_STATUS_TEXT[status])
         else:
-            self.get_logger().info(_SAID[status])
+            self.get_logger().info(_STATUS_TEXT[status])
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the planner node; return the exit status."""
-    return run_nodes(PlannerNode, arguments)
-
+main = PlannerNode.main
 
 if __name__ == "__main__":
     raise SystemExit(main())

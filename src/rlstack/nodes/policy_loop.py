@@ -11,8 +11,8 @@ from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.interfaces.image_reader import age_s
 from rlstack.interfaces.messages import NANOSECONDS
+from rlstack.interfaces.path_messages import GoalPath
 from rlstack.interfaces.sensor_queue import samples_arrived, samples_until
-from rlstack.interfaces.signal_reader import GoalPath
 from rlstack.interfaces.timing import JUMP_NS
 from rlstack.interfaces.topics import GOAL_PATH, ODOM
 from rlstack.policies import Policy, PolicyOutputError

@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from rlstack.data.bags.reading import message_definitions
 from rlstack.errors import UserError
-from rlstack.interfaces import teleop_data, topics
+from rlstack.interfaces import topics
 from rlstack.libraries import import_library
 from rlstack.nodes.parameters import Parameter
-from rlstack.nodes.runtime import ManagedNode, run_nodes
+from rlstack.nodes.runtime import ManagedNode
 from rlstack.robots import RobotSpec, load_robot
 
 PARAMETERS = (
     Parameter("robot", "panda", "Name or file of the robot."),
     Parameter("out", "", "The bag's folder, which must not exist yet."),
-    Parameter("topics", (), "Which topics; none: all of the robot's that are common topics.", each=str),
+    Parameter("topics", (), "Topics to record; empty: all common topics of the robot.", each=str),
 )
 
 _LATCHED = frozenset(
-    {topics.GOAL, topics.GOAL_PATH, topics.GUARD_MODE, topics.GUARD_INTERVENTIONS, topics.MAP, teleop_data.INTERVENE}
+    {topics.GOAL, topics.GOAL_PATH, topics.GUARD_MODE, topics.GUARD_INTERVENTIONS, topics.MAP, topics.INTERVENE}
 )
 
 
 class RecordNode(ManagedNode):
-    """Records while it is active; the bag is complete after deactivation or when a signal ends the process.
+    """Records while it is active; the bag is complete after deactivation or when a signal ends the process."""
 
-    Args:
-        overrides: Parameter values.
-        options: For ``rclpy.node.Node``.
-    """
+    NAME: ClassVar[str] = "record"
+    PARAMETERS: ClassVar[tuple[Parameter, ...]] = PARAMETERS
 
     def __init__(self, overrides: dict[str, Any] | None = None, **options: Any) -> None:
-        super().__init__("record", PARAMETERS, overrides, **options)
+        super().__init__(overrides, **options)
         self._writer: Any = None
         self._counts: dict[str, int] = {}
 
@@ -65,7 +63,7 @@ class RecordNode(ManagedNode):
 
     def status(self) -> tuple[str, dict[str, Any]]:
         """Report the number of recorded messages by topic."""
-        return "" if self._counts else "nothing has come yet", dict(self._counts)
+        return "" if self._counts else "no messages yet", dict(self._counts)
 
     def _keeper(self, name: str, connection: Any) -> Callable[[bytes], None]:
         def keep(data: bytes) -> None:
@@ -88,13 +86,10 @@ def recorded_topics(robot: RobotSpec) -> dict[str, str]:
             common[topics.camera_topic(camera, what)] = topics.CAMERA_TYPES[what]
     for name, lidar in robot.lidars.items():
         common[name] = topics.SCAN_TYPE if lidar.rings == 1 else topics.CLOUD_TYPE
-    return {**common, **teleop_data.TYPES}
+    return {**common, **topics.TELEOP_TYPES}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the recording node; return the exit status."""
-    return run_nodes(RecordNode, arguments)
-
+main = RecordNode.main
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Backend, Reading, Signals
 from rlstack.nodes import robot_backends
-from rlstack.nodes.commands import without_stamps
+from rlstack.nodes.command_messages import without_stamps
 from rlstack.nodes.kind_topics import all_kind_topics, kind_topics
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.robot_backends import make_backends
 from rlstack.nodes.robot_topics import RobotTopics
-from rlstack.nodes.runtime import ManagedNode, run_nodes
+from rlstack.nodes.runtime import ManagedNode
 from rlstack.nodes.sensor_sampling import SensorSampler
 from rlstack.nodes.timekeeping import RESET_JUMP_NS, LockStep, RealTime, Timekeeper
 from rlstack.nodes.transforms import Visualization
@@ -61,6 +61,9 @@ class RobotNode(ManagedNode):
         options: For ``rclpy.node.Node``.
     """
 
+    NAME: ClassVar[str] = "robot"
+    PARAMETERS: ClassVar[tuple[Parameter, ...]] = PARAMETERS
+
     def __init__(
         self,
         backend: Backend | None = None,
@@ -68,7 +71,7 @@ class RobotNode(ManagedNode):
         overrides: dict[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        super().__init__("robot", PARAMETERS, overrides, **options)
+        super().__init__(overrides, **options)
         self._hosted = backend
         self.on_step = on_step
         self.robots: list[RobotTopics] = []
@@ -124,7 +127,7 @@ class RobotNode(ManagedNode):
         named = f" ({', '.join(silent)})" if any(silent) else ""
         figures = {f"{r.prefix}{key}": value for r in self.robots for key, value in r.status().items()}
         warnings = [f"disarmed: no command came{named}"] if silent else []
-        return " ".join([*warnings, *filter(None, [self._sampler.blind])]), figures
+        return " ".join([*warnings, *filter(None, [self._sampler.failures])]), figures
 
     # For Python ----------------------------------------------------------------------------------------------
 
@@ -170,10 +173,7 @@ class RobotNode(ManagedNode):
         return robot.kind.start_state(robot.backend, self.parameters["start_height_m"])
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the robot node; return the exit status."""
-    return run_nodes(RobotNode, arguments)
-
+main = RobotNode.main
 
 if __name__ == "__main__":
     raise SystemExit(main())

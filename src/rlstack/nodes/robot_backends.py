@@ -14,26 +14,26 @@ from rlstack.interfaces.backend import BACKENDS, Backend
 from rlstack.nodes.kind_topics import kind_topics
 from rlstack.nodes.parameters import Parameter, ParameterSet
 from rlstack.robots import load_robot
-from rlstack.sim.robot import SimulatedRobot
+from rlstack.sim.simulated_robot import SimulatedRobot
 from rlstack.sim.simulation import Simulation
 from rlstack.sim.world import load_world
 
 PARAMETERS = (
     Parameter("robot", "crazyflie", "Name of the robot, or the path of its YAML file."),
-    Parameter("backend", "mujoco", "What stands behind the topics: a simulator or a driver of a real robot."),
+    Parameter("backend", "mujoco", "Backend behind the topics: a simulator, or the driver of a real robot."),
     Parameter("world", "", "World to simulate in, such as warehouse or warehouse:7, or a world file; empty: a floor."),
-    Parameter("count", 1, "Robots in the simulation; of several, each has a namespace.", minimum=1, maximum=256),
+    Parameter("count", 1, "Number of robots in the simulation; several have a namespace each.", minimum=1, maximum=256),
     Parameter("robots", (), "Their namespaces under the node's own; empty: the robot's name and a number.", each=str),
     Parameter(
         "start_positions_m",
         (),
-        "x, y, z for each robot, m in odom, above the height at which it rests; empty: the world's places, or a grid.",
+        "x, y, z of each robot, m in odom, relative to its resting height; empty: the world's places, or a grid.",
         each=float,
     ),
     Parameter("start_height_m", 0.0, "Start in the air at this height, m; 0 is on the ground.", minimum=0, maximum=100),
     Parameter("noise_seed", 0, "Seed of the simulated sensors' noise; -1 for none.", minimum=-1, maximum=2**31),
     Parameter("physics_rate_hz", 0.0, "Physics steps a second; 0: the engine's own.", minimum=0.0, maximum=1e5),
-    Parameter("gyroscopic", False, "Whether the turning rotors' angular momentum acts on the body."),
+    Parameter("gyroscopic", False, "Whether the spinning rotors' angular momentum acts on the body."),
 )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Backend, Reading, Signals
 from rlstack.interfaces.messages import NANOSECONDS, BatteryMessage, ImuMessage, OdometryMessage, pose_message
-from rlstack.nodes.goal_path import QUALITIES
+from rlstack.nodes.goal_subscriptions import QUALITIES
 from rlstack.nodes.kind_topics import Filler, kind_topics
 from rlstack.nodes.markers import Markers
 
@@ -113,7 +113,7 @@ class RobotTopics:
             if topic == self.observed:
                 self.sent_ns, self.sent_at = stamp_ns, time.perf_counter()
 
-    def look_for_listeners(self) -> None:
+    def update_wanted(self) -> None:
         """Update which topics have subscribers; call it periodically. The topic that commands answer always goes out.
 
         Filling and publishing messages without subscribers costs more than the physics.

@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from rlstack.errors import Diverged, UserError
 from rlstack.interfaces import topics
@@ -79,23 +79,19 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
     Subclasses implement :meth:`configure`, :meth:`activate`, :meth:`deactivate`, :meth:`cleanup` and :meth:`status`.
 
     Args:
-        name: Default node name; remapping changes it.
-        parameters: Its parameters.
         overrides: Parameter values from Python; the command line's take precedence.
         options: For ``rclpy.node.Node``, such as ``namespace`` or ``context``.
     """
 
-    def __init__(
-        self,
-        name: str,
-        parameters: Sequence[Parameter],
-        overrides: dict[str, Any] | None = None,
-        **options: Any,
-    ) -> None:
-        super().__init__(name, **options)
+    NAME: ClassVar[str]
+    """Default node name; remapping changes it."""
+    PARAMETERS: ClassVar[tuple[Parameter, ...]] = ()
+
+    def __init__(self, overrides: dict[str, Any] | None = None, **options: Any) -> None:
+        super().__init__(self.NAME, **options)
         self.failure: Exception | None = None
         self.active = False
-        self.parameters = ParameterSet(self, [*parameters, _AUTOSTART], overrides)
+        self.parameters = ParameterSet(self, [*self.PARAMETERS, _AUTOSTART], overrides)
         self.steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._warned_at: dict[str, float] = {}
         self._lifecycle_entities: list[tuple[Callable[[Any], Any], Any]] = []
@@ -104,6 +100,11 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
             topics.type_of(topics.DIAGNOSTICS), topics.DIAGNOSTICS, topics.quality("event")
         )
         self.create_timer(1.0, self._publish_diagnostics, clock=self.steady)
+
+    @classmethod
+    def main(cls, arguments: Sequence[str] | None = None) -> int:
+        """Run one such node in this process; see :func:`run_nodes`."""
+        return run_nodes(cls, arguments)
 
     def destroy_node(self) -> None:
         """Destroy the node, and the lifecycle's state machine, which holds it.
@@ -259,21 +260,21 @@ def run_nodes(make: Callable[[], ManagedNode | Sequence[ManagedNode]], arguments
         make: Creates the nodes, once ROS is initialised.
         arguments: The command line without the program; None takes ``sys.argv``.
     """
-    asked: list[int] = []  # not threading.Event: a second signal's handler could block forever on its lock
+    received: list[int] = []  # not threading.Event: a second signal's handler could block forever on its lock
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, frame: asked.append(number))
+        signal.signal(number, lambda number, frame: received.append(number))
     try:
         require_ros()
         prepare_environment()
         remove_left_behind()
-        return _run(make, arguments, asked)
+        return _run(make, arguments, received)
     except (UserError, Diverged) as error:
         print(error, file=sys.stderr, flush=True)
         return USER_ERROR_STATUS
 
 
 def _run(
-    make: Callable[[], ManagedNode | Sequence[ManagedNode]], arguments: Sequence[str] | None, asked: list[int]
+    make: Callable[[], ManagedNode | Sequence[ManagedNode]], arguments: Sequence[str] | None, received: list[int]
 ) -> int:
     import rclpy
     from rclpy.signals import SignalHandlerOptions
@@ -300,7 +301,7 @@ def _run(
         # Objects that exist now live as long as the process: freezing them keeps collections short on the control path.
         gc.collect()
         gc.freeze()
-        executor.spin_while(lambda: not asked)
+        executor.spin_while(lambda: not received)
         return 0
     finally:
         for node in nodes:

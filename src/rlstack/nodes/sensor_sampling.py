@@ -39,9 +39,9 @@ class SensorSampler:
         }
 
     @property
-    def blind(self) -> str:
+    def failures(self) -> str:
         """Why cameras or lidars are skipped; empty if none is."""
-        return " ".join(dict.fromkeys(reason for one in self._of.values() for reason in one.blind.values()))
+        return " ".join(dict.fromkeys(reason for one in self._of.values() for reason in one.failures.values()))
 
     def sent(self, robots: Sequence[RobotTopics]) -> None:
         """Sample what is due for robots whose odometry was just published."""
@@ -66,7 +66,7 @@ class _Robot:
         a_period = sum(spec.cameras[name].rate_hz for name in cameras) / spec.control_rate_hz
         self._most = len(cameras) if at_once else math.ceil(a_period - 1e-9)
         self._stamp_ns = -1
-        self.blind: dict[str, str] = {}
+        self.failures: dict[str, str] = {}
 
     def sent(self) -> list[str]:
         """Capture and publish what is due; return sensors newly found not to work."""
@@ -75,15 +75,15 @@ class _Robot:
         if before_ns < 0 or not 0 <= stamp_ns - before_ns < JUMP_NS:
             for queue in self._queues.values():
                 queue.restart(stamp_ns)
-        newly, pictures = [], 0
-        for name in [name for name in self._order if name not in self.blind and self._sensors.wanted(name)]:
+        newly, taken = [], 0
+        for name in [name for name in self._order if name not in self.failures and self._sensors.wanted(name)]:
             camera = name in self._robot.robot.cameras
-            if not self._queues[name].is_due(stamp_ns) or (camera and pictures >= self._most):
+            if not self._queues[name].is_due(stamp_ns) or (camera and taken >= self._most):
                 continue
-            if (reason := self._see(name, stamp_ns)) is not None:
+            if (reason := self._capture(name, stamp_ns)) is not None:
                 newly.append(reason)
             if camera:  # it is the others' turn
-                pictures += 1
+                taken += 1
                 self._order.remove(name)
                 self._order.append(name)
         for name, queue in self._queues.items():
@@ -94,14 +94,14 @@ class _Robot:
                 self._sensors.publish(name, seen_ns, capture)
         return newly
 
-    def _see(self, name: str, stamp_ns: int) -> str | None:
+    def _capture(self, name: str, stamp_ns: int) -> str | None:
         """Capture; return why that failed."""
         robot = self._robot
         try:
             capture = robot.backend.capture(name)
         except UserError as error:
-            self.blind[name] = f"{robot.prefix}{name} is left out: {error}"
-            return self.blind[name]
+            self.failures[name] = f"{robot.prefix}{name} is left out: {error}"
+            return self.failures[name]
         assert robot.reading is not None
         seen_ns = stamp_ns + seconds_to_ns(capture.time_s - robot.reading.time_s)
         self._queues[name].push(stamp_ns, seen_ns, capture)

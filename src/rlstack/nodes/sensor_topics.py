@@ -7,10 +7,10 @@ from typing import Any
 
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Capture
-from rlstack.interfaces.clouds import CloudMessage, lidar_points
-from rlstack.interfaces.images import CameraInfoMessage, ImageMessage, calibration
-from rlstack.interfaces.laser_scans import ScanMessage
+from rlstack.interfaces.cloud_messages import CloudMessage, lidar_points
+from rlstack.interfaces.image_messages import CameraInfoMessage, ImageMessage, calibration
 from rlstack.interfaces.messages import seconds_to_ns
+from rlstack.interfaces.scan_messages import ScanMessage
 from rlstack.robots import RobotSpec
 from rlstack.robots.sensing import sensor_frame
 
@@ -88,7 +88,7 @@ def _of_lidar(robot: RobotSpec, name: str, prefix: str) -> dict[str, tuple[Any, 
     if lidar.rings == 1:
         scan = ScanMessage(topics.message_type(topics.SCAN_TYPE)(), frame, lidar)
         return {name: (scan.message, lambda stamp, capture: scan.fill(stamp, capture.arrays["ranges"]))}
-    cloud = CloudMessage(topics.message_type(topics.CLOUD_TYPE)(), frame)
+    cloud = CloudMessage(frame)
     return {
         name: (
             cloud.message,

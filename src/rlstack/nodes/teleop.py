@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from rlstack.errors import UserError
 from rlstack.guard.decision import CommonMode
@@ -14,18 +14,20 @@ from rlstack.hardware.devices import STOP, TeleopInput, device_called
 from rlstack.hardware.intervention import InterventionDetector, LeaderArmMotion
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import set_stamp
-from rlstack.interfaces.teleop_data import GRIPPER, INTERVENE, JOINTS, TWIST, TYPES
+from rlstack.interfaces.topics import INTERVENE, TELEOP_GRIPPER, TELEOP_JOINTS, TELEOP_TWIST, TELEOP_TYPES
 from rlstack.nodes.kind_topics import teleoperated
 from rlstack.nodes.parameters import Parameter
-from rlstack.nodes.runtime import ManagedNode, run_nodes
+from rlstack.nodes.runtime import ManagedNode
 from rlstack.robots import load_robot
 
 PARAMETERS = (
-    Parameter("device", "keyboard", "What the human holds: keyboard, gamepad, joy, spacemouse, leader:FILE, ..."),
+    Parameter("device", "keyboard", "Input device: keyboard, gamepad, joy, spacemouse, leader:FILE, ..."),
     Parameter("robot", "panda", "Name or file of the arm."),
-    Parameter("rate_hz", 50.0, "How often the device is read, Hz.", minimum=1.0, maximum=1000.0),
+    Parameter("rate_hz", 50.0, "Rate at which the device is read, Hz.", minimum=1.0, maximum=1000.0),
     Parameter("speed_m_s", 0.2, "The tool's speed at full stroke, m/s.", minimum=0.001, maximum=3.0, live=True),
-    Parameter("turn_rad_s", 0.8, "The tool's turn at full stroke, rad/s.", minimum=0.001, maximum=6.0, live=True),
+    Parameter(
+        "turn_rad_s", 0.8, "The tool's rotation rate at full stroke, rad/s.", minimum=0.001, maximum=6.0, live=True
+    ),
 )
 
 _UNHEARD_S = 2.0
@@ -43,6 +45,9 @@ class TeleopNode(ManagedNode):
         options: For ``rclpy.node.Node``.
     """
 
+    NAME: ClassVar[str] = "teleop"
+    PARAMETERS: ClassVar[tuple[Parameter, ...]] = PARAMETERS
+
     def __init__(
         self,
         overrides: dict[str, Any] | None = None,
@@ -51,7 +56,7 @@ class TeleopNode(ManagedNode):
         beside: Collection[str] = (),
         **options: Any,
     ) -> None:
-        super().__init__("teleop", PARAMETERS, overrides, **options)
+        super().__init__(overrides, **options)
         self._ends_process, self._beside = ends_process, beside
         self.stopped = False
         """Whether the human has ended the session."""
@@ -61,15 +66,16 @@ class TeleopNode(ManagedNode):
         """Find the device and create the topics."""
         robot = teleoperated(load_robot(self.parameters["robot"]))
         self._device = device_called(self.parameters["device"], robot)
-        self._messages = {topic: topics.message_type(TYPES[topic])() for topic in (TWIST, GRIPPER, JOINTS, INTERVENE)}
-        self._messages[TWIST].header.frame_id = topics.BODY_FRAME
+        sent = (TELEOP_TWIST, TELEOP_GRIPPER, TELEOP_JOINTS, INTERVENE)
+        self._messages = {topic: topics.message_type(TELEOP_TYPES[topic])() for topic in sent}
+        self._messages[TELEOP_TWIST].header.frame_id = topics.BODY_FRAME
         self._senders = {
             topic: self.publisher(type(message), topic, "latched" if topic == INTERVENE else "command")
             for topic, message in self._messages.items()
         }
         if (heard := getattr(self._device, "topic", None)) is not None:
             self.subscriber(topics.message_type(heard[1]), heard[0], self._device.hear, "sensor_in")
-        self._begun = self._device.live or not self._beside
+        self._started = self._device.live or not self._beside
         self._guard_passes = "guard" not in self._beside
         if not self._guard_passes:
             self.subscriber(topics.type_of(topics.GUARD_MODE), topics.GUARD_MODE, self._on_mode, "latched")
@@ -78,8 +84,8 @@ class TeleopNode(ManagedNode):
         corrects = self._device.live and (not self._beside or "policy" in self._beside)
         self._takeover = InterventionDetector() if corrects else None
         self._robot, self._moved = robot, LeaderArmMotion()
-        self._led: bool | None = None
-        self._gone, self._heard = False, time.monotonic()
+        self._intervening: bool | None = None
+        self._device_lost, self._heard = False, time.monotonic()
 
     def activate(self) -> None:
         """Start reading the device."""
@@ -88,7 +94,7 @@ class TeleopNode(ManagedNode):
 
     def deactivate(self) -> None:
         """Stop and hand back control; if the device is gone, the arm is held instead."""
-        self._say(TeleopInput(intervene=self._gone and bool(self._led)))
+        self._publish_input(TeleopInput(intervene=self._device_lost and bool(self._intervening)))
         from rclpy.duration import Duration
 
         # a subscriber that misses this waits for the human, and the publisher may be gone a moment later
@@ -101,42 +107,44 @@ class TeleopNode(ManagedNode):
 
     def status(self) -> tuple[str, dict[str, Any]]:
         """Report who is in control."""
-        return "", {"device": self.parameters["device"], "the human leads": bool(self._led)}
+        return "", {"device": self.parameters["device"], "the human leads": bool(self._intervening)}
 
     def _on_mode(self, message: Any) -> None:
         self._guard_passes = message.data == CommonMode.POLICY
 
     def _read(self) -> None:
-        if not self._begun:
-            heard = all(self._senders[topic].get_subscription_count() for topic in (INTERVENE, TWIST))
+        if not self._started:
+            heard = all(self._senders[topic].get_subscription_count() for topic in (INTERVENE, TELEOP_TWIST))
             if not (heard and self._guard_passes):
-                self.warn("The script begins once the arm's nodes run and the guard is armed.", key="wait")
+                self.warn("The script starts once the arm's nodes run and the guard is armed.", key="wait")
                 return
-            self._begun = True
+            self._started = True
         try:
-            hand = self._device.read()
+            user_input = self._device.read()
         except UserError as error:
-            self._gone = True
-            if not self._led:
+            self._device_lost = True
+            if not self._intervening:
                 raise
             raise UserError(f"{error} The arm is held: start this again to lead it, or to hand it back.") from error
         if self._takeover is not None:
-            if hand.joints is None:
-                leads = self._takeover.leads(hand, begins=False)
+            if user_input.joints is None:
+                leads = self._takeover.leads(user_input, begins=False)
             else:
-                leads = hand.intervene and self._moved.moved(self._robot, hand.joints)
-            hand = replace(hand, intervene=leads)
-        self._say(hand)
-        self._look()
-        if STOP in hand.said and not self.stopped:
+                leads = user_input.intervene and self._moved.moved(self._robot, user_input.joints)
+            user_input = replace(user_input, intervene=leads)
+        self._publish_input(user_input)
+        self._warn_if_unheard()
+        if STOP in user_input.events and not self.stopped:
             self.stopped = True
             if self._ends_process:
                 signal.raise_signal(signal.SIGINT)
 
-    def _look(self) -> None:
+    def _warn_if_unheard(self) -> None:
         """Warn if the human is in control and nothing subscribes."""
         now = time.monotonic()
-        if not self._led or all(self._senders[topic].get_subscription_count() for topic in (INTERVENE, TWIST)):
+        if not self._intervening or all(
+            self._senders[topic].get_subscription_count() for topic in (INTERVENE, TELEOP_TWIST)
+        ):
             self._heard = now
         elif now - self._heard > _UNHEARD_S:
             self.warn(
@@ -145,33 +153,30 @@ class TeleopNode(ManagedNode):
                 key="unheard",
             )
 
-    def _say(self, hand: TeleopInput) -> None:
+    def _publish_input(self, user_input: TeleopInput) -> None:
         stamp_ns = self.get_clock().now().nanoseconds
-        if hand.intervene != self._led:
-            self._led = hand.intervene
-            self._messages[INTERVENE].data = hand.intervene
+        if user_input.intervene != self._intervening:
+            self._intervening = user_input.intervene
+            self._messages[INTERVENE].data = user_input.intervene
             self._senders[INTERVENE].publish(self._messages[INTERVENE])
-            self.get_logger().info("the human leads" if hand.intervene else "the human has handed back")
-        if hand.joints is not None:
-            joints = self._messages[JOINTS]
+            self.get_logger().info("the human leads" if user_input.intervene else "the human has handed back")
+        if user_input.joints is not None:
+            joints = self._messages[TELEOP_JOINTS]
             set_stamp(joints.header.stamp, stamp_ns)
-            joints.name, joints.position = list(hand.joints), list(hand.joints.values())
-            self._senders[JOINTS].publish(joints)
+            joints.name, joints.position = list(user_input.joints), list(user_input.joints.values())
+            self._senders[TELEOP_JOINTS].publish(joints)
             return
-        twist = self._messages[TWIST]
+        twist = self._messages[TELEOP_TWIST]
         set_stamp(twist.header.stamp, stamp_ns)
-        for axis, linear, angular in zip("xyz", hand.linear.tolist(), hand.angular.tolist()):
+        for axis, linear, angular in zip("xyz", user_input.linear.tolist(), user_input.angular.tolist()):
             setattr(twist.twist.linear, axis, linear * self.parameters["speed_m_s"])
             setattr(twist.twist.angular, axis, angular * self.parameters["turn_rad_s"])
-        self._messages[GRIPPER].data = float(hand.gripper)
-        self._senders[GRIPPER].publish(self._messages[GRIPPER])
-        self._senders[TWIST].publish(twist)
+        self._messages[TELEOP_GRIPPER].data = float(user_input.gripper)
+        self._senders[TELEOP_GRIPPER].publish(self._messages[TELEOP_GRIPPER])
+        self._senders[TELEOP_TWIST].publish(twist)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the teleoperation node; return the exit status."""
-    return run_nodes(TeleopNode, arguments)
-
+main = TeleopNode.main
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from rlstack.control.teleoperation import ArmTeleoperator, TeleopStep
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import NANOSECONDS, NameOrder, stamp_to_ns
-from rlstack.interfaces.teleop_data import ALONE, GRIPPER, INTERVENE, JOINTS, TWIST, TYPES
 from rlstack.interfaces.timing import StampClock
-from rlstack.interfaces.trajectory_data import TrajectoryMessage
+from rlstack.interfaces.topics import INTERVENE, POLICY_ALONE, TELEOP_GRIPPER, TELEOP_JOINTS, TELEOP_TWIST, TELEOP_TYPES
+from rlstack.interfaces.trajectory_messages import TrajectoryMessage
 from rlstack.nodes.kind_topics import teleoperated
 from rlstack.nodes.parameters import Parameter
-from rlstack.nodes.runtime import ManagedNode, run_nodes
+from rlstack.nodes.runtime import ManagedNode
 from rlstack.robots import load_robot
 
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(\.\d+)?")
@@ -37,61 +36,54 @@ PARAMETERS = (
     Parameter(
         "with_policy",
         False,
-        f"Whether a policy commands the arm, on {ALONE}, while nobody intervenes; else the arm is held then.",
+        f"Whether a policy commands the arm, on {POLICY_ALONE}, while nobody intervenes; otherwise the arm is held.",
     ),
-    Parameter("speed_m_s", 0.0, "The tool's greatest speed, m/s; 0 takes the robot file's.", minimum=0.0, maximum=10.0),
-    Parameter("turn_rad_s", 2.0, "The tool's greatest turn, rad/s.", minimum=0.001, maximum=10.0),
-    Parameter(
-        "timeout_s", 0.5, "Silence after which the arm is held, s: whoever led it is gone.", minimum=0.05, maximum=10.0
-    ),
+    Parameter("speed_m_s", 0.0, "Largest tool speed, m/s; 0: the robot file's.", minimum=0.0, maximum=10.0),
+    Parameter("turn_rad_s", 2.0, "Largest rotation rate of the tool, rad/s.", minimum=0.001, maximum=10.0),
+    Parameter("timeout_s", 0.5, "Time without input after which the arm is held, s.", minimum=0.05, maximum=10.0),
 )
 
 
 class TeleopArmNode(ManagedNode):
-    """Converts teleoperation topics into joint targets, and forwards a policy's while nobody intervenes.
+    """Converts teleoperation topics into joint targets, and forwards a policy's while nobody intervenes."""
 
-    Args:
-        overrides: Parameter values.
-        options: For ``rclpy.node.Node``.
-    """
-
-    def __init__(self, overrides: dict[str, Any] | None = None, **options: Any) -> None:
-        super().__init__("teleop_arm", PARAMETERS, overrides, **options)
+    NAME: ClassVar[str] = "teleop_arm"
+    PARAMETERS: ClassVar[tuple[Parameter, ...]] = PARAMETERS
 
     def configure(self) -> None:
         """Read the arm's model and create the topics."""
         robot = teleoperated(load_robot(self.parameters["robot"]))
         names = [drive.name for drive in robot.drives]
         self._tool_link, self._names = robot.tool_link, names
-        self._leader = ArmTeleoperator(robot, self.parameters["speed_m_s"] or None, self.parameters["turn_rad_s"])
-        self._order, self._told_order = NameOrder(names), NameOrder(names)
+        self._teleoperator = ArmTeleoperator(robot, self.parameters["speed_m_s"] or None, self.parameters["turn_rad_s"])
+        self._order, self._policy_order = NameOrder(names), NameOrder(names)
         self._message = TrajectoryMessage(names)
         self._sender = self.publisher(self._message.type, topics.POLICY_PREFIX + topics.JOINT_COMMAND, "command")
         self._intervene, self._stamp_ns, self._stamps = False, 0, StampClock()
-        self._led_by_guard = False
+        self._guard_leads = False
         self._twist: tuple[float, np.ndarray, np.ndarray, bool] = (-1e9, np.zeros(3), np.zeros(3), False)
         self._gripper: tuple[float, float] = (-1e9, 0.0)
         self._joints: tuple[float, dict[str, float]] | None = None
-        self._told: tuple[float, Any] = (-1e9, None)
+        self._policy_command: tuple[float, Any] = (-1e9, None)
         """Arrival time of the policy's last forwarded command, and that command."""
         self._clipped, self._steps, self._passed = "", 0, 0
         hears: list[tuple[str, Any, topics.Quality]] = [
             (INTERVENE, self._on_intervene, "latched"),
-            (TWIST, self._on_twist, "command"),
-            (GRIPPER, self._on_gripper, "command"),
-            (JOINTS, self._on_joints, "command"),
+            (TELEOP_TWIST, self._on_twist, "command"),
+            (TELEOP_GRIPPER, self._on_gripper, "command"),
+            (TELEOP_JOINTS, self._on_joints, "command"),
         ]
         if self.parameters["with_policy"]:
-            hears.append((ALONE, self._on_policy, "command"))
+            hears.append((POLICY_ALONE, self._on_policy, "command"))
         for topic, hear, use in hears:
-            self.subscriber(topics.message_type(TYPES[topic]), topic, hear, use)
+            self.subscriber(topics.message_type(TELEOP_TYPES[topic]), topic, hear, use)
         self.subscriber(topics.type_of(topics.JOINT_STATES), topics.JOINT_STATES, self._on_state, "sensor_in_reliable")
         self.subscriber(topics.type_of(topics.GUARD_MODE), topics.GUARD_MODE, self._on_mode, "latched")
 
     def activate(self) -> None:
         """Start checking for joint states."""
         self._stated = time.monotonic()
-        self.every(_ALONE_S, self._look)
+        self.every(_ALONE_S, self._warn_if_silent)
 
     def status(self) -> tuple[str, dict[str, Any]]:
         """Report who is in control, and what was last limited."""
@@ -107,19 +99,19 @@ class TeleopArmNode(ManagedNode):
     def _take_up(self) -> None:
         """Continue from the arm's last targets: a held object stays held."""
         if not self.parameters["with_policy"]:
-            return self._leader.take_up()
-        self._leader.release()  # outdated targets
-        at, message = self._told
+            return self._teleoperator.take_up()
+        self._teleoperator.release()  # outdated targets
+        at, message = self._policy_command
         if self._intervene and time.monotonic() - at < self.parameters["timeout_s"]:
             try:
                 names, positions = list(message.joint_names), message.points[-1].positions
-                target = self._told_order.arrange(tuple(names), lambda: names, np.array(positions, dtype=float))
+                target = self._policy_order.arrange(tuple(names), lambda: names, np.array(positions, dtype=float))
             except (ValueError, IndexError):
                 return  # the guard refuses it, too
             if np.isfinite(target).all():
-                self._leader.take_up(target)
+                self._teleoperator.take_up(target)
 
-    def _look(self) -> None:
+    def _warn_if_silent(self) -> None:
         if (silent_s := time.monotonic() - self._stated) > _ALONE_S:
             self.warn(
                 f"No joint states have arrived on {self.resolve_topic_name(topics.JOINT_STATES)} for {silent_s:.0f} s:"
@@ -136,7 +128,7 @@ class TeleopArmNode(ManagedNode):
                 f" {self._tool_link}."
             )
         elif not (np.isfinite(linear).all() and np.isfinite(angular).all()):
-            self.warn("A twist that is not finite was refused.")
+            self.warn("A non-finite twist was refused.")
         else:
             self._twist = (time.monotonic(), linear, angular, frame == self._tool_link)
 
@@ -148,12 +140,12 @@ class TeleopArmNode(ManagedNode):
         self._joints = (time.monotonic(), dict(zip(message.name, message.position)))
 
     def _on_mode(self, message: Any) -> None:
-        self._led_by_guard = message.data not in _PASSING
+        self._guard_leads = message.data not in _PASSING
 
     def _on_policy(self, message: Any) -> None:
         if not self._intervene and self.active:
             self._passed += 1
-            self._told = (time.monotonic(), message)
+            self._policy_command = (time.monotonic(), message)
             self._sender.publish(message)
 
     def _on_state(self, message: Any) -> None:
@@ -171,45 +163,44 @@ class TeleopArmNode(ManagedNode):
             return
         self._stated = time.monotonic()
         if self._stamps.observe(stamp_ns, time.monotonic_ns(), time.time_ns()):  # the simulation was reset
-            self._leader.release()
-        elif self._led_by_guard:  # parked, or pushed: the last targets are outdated
-            self._leader.give_way(joints)
+            self._teleoperator.release()
+        elif self._guard_leads:  # parked, or pushed: the last targets are outdated
+            self._teleoperator.give_way(joints)
         period_s, self._stamp_ns = max(stamp_ns - self._stamp_ns, 0) / NANOSECONDS, stamp_ns
         if not self._intervene and self.parameters["with_policy"]:
             return  # the policy's own commands continue
-        led = self._led(joints, period_s)
-        for sentence in led.clipped:
+        stepped = self._teleop_step(joints, period_s)
+        for sentence in stepped.clipped:
             self._clipped = sentence
             self.warn(sentence, key=_NUMBER.sub("", sentence))  # log once those that differ only in their values
         self._steps += 1
-        self._sender.publish(self._message.fill(stamp_ns, led.target))
+        self._sender.publish(self._message.fill(stamp_ns, stepped.target))
 
     def _unread(self, joints: np.ndarray) -> str:
         return ", ".join(name for name, place in zip(self._names, joints) if not np.isfinite(place))
 
-    def _led(self, joints: np.ndarray, period_s: float) -> TeleopStep:
+    def _teleop_step(self, joints: np.ndarray, period_s: float) -> TeleopStep:
         """Return the joint targets: from the human's input, or the present ones."""
         still, now, patience = np.zeros(3), time.monotonic(), self.parameters["timeout_s"]
         moves, grips = (now - at < patience for at in (self._twist[0], self._gripper[0]))
         if self._intervene:
             if self._joints is not None and now - self._joints[0] < patience:
                 try:
-                    return self._leader.follow(joints, period_s, self._joints[1])
+                    return self._teleoperator.follow(joints, period_s, self._joints[1])
                 except ValueError as error:
-                    self.warn(f"{JOINTS} was refused: {error}.")
+                    self.warn(f"{TELEOP_JOINTS} was refused: {error}.")
             elif moves or grips:
                 _, linear, angular, in_tool = self._twist if moves else (now, still, still, False)
                 grip = self._gripper[1] if grips else 0.0
-                return self._leader.step(joints, period_s, linear, angular, grip, in_tool=in_tool)
+                return self._teleoperator.step(joints, period_s, linear, angular, grip, in_tool=in_tool)
             else:
-                self.warn(f"The human leads, but no command came for {patience:g} s: the arm is held.", key="silent")
-        return self._leader.step(joints, period_s, still, still)
+                self.warn(
+                    f"The human leads, but no command has come for {patience:g} s: the arm is held.", key="silent"
+                )
+        return self._teleoperator.step(joints, period_s, still, still)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the arm's teleoperation node; return the exit status."""
-    return run_nodes(TeleopArmNode, arguments)
-
+main = TeleopArmNode.main
 
 if __name__ == "__main__":
     raise SystemExit(main())

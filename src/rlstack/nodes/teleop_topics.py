@@ -11,7 +11,7 @@ from rlstack.errors import UserError
 from rlstack.hardware.devices import TeleopInput
 from rlstack.hardware.devices.spacemouse import LINGER_S
 from rlstack.interfaces import topics
-from rlstack.interfaces.teleop_data import GRIPPER, INTERVENE, JOINTS, TWIST, TYPES
+from rlstack.interfaces.topics import INTERVENE, TELEOP_GRIPPER, TELEOP_JOINTS, TELEOP_TWIST, TELEOP_TYPES
 from rlstack.nodes.shutdown import shut_down
 
 STALE_S = 0.25
@@ -33,7 +33,7 @@ class TopicDevice:
     def __init__(self, namespace: str, motion: Any) -> None:
         self._namespace = namespace.strip("/")
         self._speed, self._turn = float(motion.speed_m_s), float(motion.yaw_rate_rad_s)
-        self.keys = f"waiting for /{self._namespace}/{TWIST}, or {JOINTS} of a leader arm; Ctrl-C stops"
+        self.keys = f"waiting for /{self._namespace}/{TELEOP_TWIST}, or {TELEOP_JOINTS} of a leader arm; Ctrl-C stops"
         self._node: Any = None
         self._heard = 0
         self._twist: tuple[float, np.ndarray] = (-1e9, np.zeros(6))
@@ -57,12 +57,12 @@ class TopicDevice:
             rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)  # the recording process handles Ctrl-C
         self._node = rclpy.create_node("hand", namespace=f"/{self._namespace}")
         for topic, hear, use in (
-            (TWIST, self.hear_twist, "command"),
-            (JOINTS, self.hear_joints, "command"),
-            (GRIPPER, self.hear_gripper, "command"),
+            (TELEOP_TWIST, self.hear_twist, "command"),
+            (TELEOP_JOINTS, self.hear_joints, "command"),
+            (TELEOP_GRIPPER, self.hear_gripper, "command"),
             (INTERVENE, self.hear_intervene, "latched"),
         ):
-            kind = topics.message_type(TYPES[topic])
+            kind = topics.message_type(TELEOP_TYPES[topic])
             self._node.create_subscription(kind, topic, hear, topics.quality(use))  # type: ignore[arg-type]
 
     def read(self) -> TeleopInput:
@@ -118,8 +118,8 @@ class TopicDevice:
         )
         if message.header.frame_id.rpartition("/")[2] not in ("", topics.BODY_FRAME):
             self._refused = (
-                f"/{self._namespace}/{TWIST} is given in the frame '{message.header.frame_id}': who leads here does so"
-                f" in {topics.BODY_FRAME}."
+                f"/{self._namespace}/{TELEOP_TWIST} is in the frame '{message.header.frame_id}': give it in"
+                f" {topics.BODY_FRAME}."
             )
         if np.isfinite(values).all():
             self._twist = (time.monotonic(), values)

@@ -47,7 +47,7 @@ class Timekeeper(ABC):
         self.robots = list(robots)
         first = self.robots[0].backend
         self.owns_time = first.owns_time
-        self._pass = first.step  # of the simulation, with all robots in it
+        self._step = first.step  # of the simulation, with all robots in it
         self.period_s = 1.0 / first.robot.control_rate_hz
         self._clock: Any = None
         self._clock_publisher: Any = None
@@ -61,7 +61,7 @@ class Timekeeper(ABC):
         for robot in self.robots:
             robot.flying, robot.fed_s, robot.silent_s = False, time.monotonic(), 0.0
         self._held_s.clear()
-        self._node.every(0.5, self._look_for_listeners)
+        self._node.every(0.5, self._update_wanted)
         self._node.every(0.1, self._publish_markers)
 
     @abstractmethod
@@ -96,10 +96,10 @@ class Timekeeper(ABC):
         else:
             self._held_s[robot] = (RESET_JUMP_NS / NANOSECONDS, state)
 
-    def _let_pass(self, duration_s: float) -> None:
+    def _pass_time(self, duration_s: float) -> None:
         """Advance time, and end the silence of robots after resets."""
         if self.owns_time:
-            self._pass(duration_s)
+            self._step(duration_s)
         if not self._held_s:
             return
         for robot, (left_s, state) in list(self._held_s.items()):
@@ -112,31 +112,31 @@ class Timekeeper(ABC):
     def _stamp(self, reading: Reading) -> int:
         return seconds_to_ns(reading.time_s) + self._offset_ns
 
-    def _say(self, due: Collection[str]) -> None:
+    def _publish_due(self, due: Collection[str]) -> None:
         """Read the robots and publish the due topics that have subscribers, the clock first."""
-        said = []
+        sending = []
         for robot in self.robots:
             which = robot.wanted(due)
             if which and robot not in self._held_s:
-                said.append((robot, robot.backend.read(), which))
-        self._publish(said, topics.CLOCK in due)
+                sending.append((robot, robot.backend.read(), which))
+        self._publish(sending, topics.CLOCK in due)
 
-    def _publish(self, said: Sequence[tuple[RobotTopics, Reading, Sequence[str]]], clock: bool = True) -> None:
+    def _publish(self, sending: Sequence[tuple[RobotTopics, Reading, Sequence[str]]], clock: bool = True) -> None:
         if clock and self._clock is not None and self._clock_wanted:
-            reading = said[0][1] if said else self.robots[0].backend.read()
+            reading = sending[0][1] if sending else self.robots[0].backend.read()
             set_stamp(self._clock.clock, self._stamp(reading))
             self._clock_publisher.publish(self._clock)
-        for robot, reading, which in said:
+        for robot, reading, which in sending:
             robot.publish(reading, self._stamp(reading), which)
-        sent = [robot for robot, _, which in said if robot.observed in which]
+        sent = [robot for robot, _, which in sending if robot.observed in which]
         if sent:
             self._on_sent(sent)
 
-    def _look_for_listeners(self) -> None:
+    def _update_wanted(self) -> None:
         if self._clock_publisher is not None:
             self._clock_wanted = self._clock_publisher.get_subscription_count() > 0
         for robot in self.robots:
-            robot.look_for_listeners()
+            robot.update_wanted()
 
     def _publish_markers(self) -> None:
         for robot in self.robots:
@@ -157,7 +157,7 @@ class RealTime(Timekeeper):
         self._factor = self._node.parameters["real_time_factor"] if self.owns_time else 1.0
         self._next_tick = time.monotonic()
         self._node.every(self._tick_s / self._factor, self._tick)
-        self._say((*robot.topics, topics.CLOCK))
+        self._publish_due((*robot.topics, topics.CLOCK))
 
     def counts(self, robot: RobotTopics, stamp_ns: int) -> bool:
         """Return whether it answers an observation of this episode."""
@@ -173,8 +173,8 @@ class RealTime(Timekeeper):
             self._next_tick, late = now, 0
         for _ in range(late + 1):
             self._next_tick += self._tick_s / self._factor
-            self._let_pass(self._tick_s)
-            self._say(self._schedule.due())
+            self._pass_time(self._tick_s)
+            self._publish_due(self._schedule.due())
             for robot in self.robots:
                 robot.silent_s += self._tick_s
         usual_s = self._node.parameters["command_timeout_periods"] * self.period_s
@@ -212,11 +212,11 @@ class LockStep(Timekeeper):
         super().start()
         self._waited_for = dict.fromkeys(self.robots, True)
         self._answered: dict[RobotTopics, Signals] = {}
-        self._heard: set[RobotTopics] = set()
-        self._asked_s = dict.fromkeys(self.robots, time.monotonic())
-        self._patience_s = dict.fromkeys(self.robots, _RESEND_S)
-        self._node.every(_RESEND_S, self._look)
-        self._ask()
+        self._commanded: set[RobotTopics] = set()
+        self._requested_s = dict.fromkeys(self.robots, time.monotonic())
+        self._resend_s = dict.fromkeys(self.robots, _RESEND_S)
+        self._node.every(_RESEND_S, self._resend)
+        self._request()
 
     def counts(self, robot: RobotTopics, stamp_ns: int) -> bool:
         """Return whether it answers the last observation, and is the first to."""
@@ -231,68 +231,68 @@ class LockStep(Timekeeper):
     def on_command(self, robot: RobotTopics, sent: Signals) -> None:
         """Advance time if this was the last missing answer."""
         self._answered[robot] = sent
-        self._heard.add(robot)
+        self._commanded.add(robot)
         self._waited_for[robot] = True
-        self._go_on()
+        self._advance()
 
     def jump(self, announce: Callable[[int], None] | None = None) -> None:
         """Publish the state of a single robot with stamps that have jumped."""
         self._answered.clear()
-        self._patience_s = dict.fromkeys(self.robots, _RESEND_S)
+        self._resend_s = dict.fromkeys(self.robots, _RESEND_S)
         super().jump(announce)
-        self._asked_s = dict.fromkeys(self.robots, time.monotonic())
+        self._requested_s = dict.fromkeys(self.robots, time.monotonic())
 
     def reset(self, robot: RobotTopics, state: Any) -> None:
         """Reset a simulated robot and let its stamps jump."""
         self._answered.pop(robot, None)
         super().reset(robot, state)
-        self._go_on()
+        self._advance()
 
     def _missing(self) -> list[RobotTopics]:
         return [r for r in self.robots if self._waited_for[r] and r not in self._held_s and r not in self._answered]
 
-    def _go_on(self) -> None:
+    def _advance(self) -> None:
         """Advance periods while no answer is missing."""
         while (self._answered or self._held_s) and not self._missing():
             sent = self._answered[self.robots[0]] if len(self.robots) == 1 else {}
             self._answered.clear()
-            self._let_pass(self.period_s)
+            self._pass_time(self.period_s)
             if len(self.robots) == 1:
                 (robot,) = self.robots
                 reading, answered = robot.backend.read(), robot.sent_ns
                 if not self._on_step(reading, sent) or robot.sent_ns != answered:
                     return  # the hook has ended the episode, or has published the next one's start
-                self._note_asked(robot)
+                self._note_request(robot)
                 self._publish([(robot, reading, robot.wanted(robot.topics))])
             else:
-                self._ask()
+                self._request()
 
-    def _ask(self) -> None:
+    def _request(self) -> None:
         for robot in self.robots:
-            self._note_asked(robot)
-        self._say((*self.robots[0].topics, topics.CLOCK))
+            self._note_request(robot)
+        self._publish_due((*self.robots[0].topics, topics.CLOCK))
 
-    def _note_asked(self, robot: RobotTopics) -> None:
-        self._patience_s[robot], self._asked_s[robot] = _RESEND_S, time.monotonic()
+    def _note_request(self, robot: RobotTopics) -> None:
+        self._resend_s[robot], self._requested_s[robot] = _RESEND_S, time.monotonic()
 
-    def _look(self) -> None:
+    def _resend(self) -> None:
         """Publish observations again, as a subscriber may have joined late, and never repeat the last command."""
         now, tick = time.monotonic(), time.perf_counter()
         allowed_s = self._node.parameters["lock_step_timeout_s"]
         for robot in self._missing():
-            waited_s = now - self._asked_s[robot]
+            waited_s = now - self._requested_s[robot]
             if robot.flying and waited_s > allowed_s:
                 robot.disarm_for_silence(f"{waited_s:.1f} s of real time")
-            if len(self.robots) > 1 and waited_s > allowed_s and robot in self._heard:
+            if len(self.robots) > 1 and waited_s > allowed_s and robot in self._commanded:
                 self._waited_for[robot] = False
             elif len(self.robots) > 1 and waited_s > _STANDSTILL_S:
                 self._node.warn(
                     f"All robots wait for the first command on {robot.command_topic}.", f"{robot.prefix}first"
                 )
         for robot in self.robots:
-            if robot in self._answered or robot in self._held_s or tick - robot.sent_at < self._patience_s[robot]:
+            if robot in self._answered or robot in self._held_s or tick - robot.sent_at < self._resend_s[robot]:
                 continue
-            self._patience_s[robot] = min(2.0 * self._patience_s[robot], _RESEND_MOST_S)  # back off
+            self._resend_s[robot] = min(2.0 * self._resend_s[robot], _RESEND_MOST_S)  # back off
             if robot.reading is not None:
                 self._publish([(robot, robot.reading, robot.wanted(robot.topics))])
-        self._go_on()
+        self._advance()

@@ -8,18 +8,17 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
 from rlstack.errors import UserError
 from rlstack.nodes.parameters import Parameter
-from rlstack.nodes.runtime import ManagedNode, run_nodes
+from rlstack.nodes.runtime import ManagedNode
 from rlstack.processes import die_with_parent
 
 PROGRESS = "train/progress"
@@ -31,7 +30,7 @@ STOP = "train/stop"
 STOP_WITHIN_S = 15.0
 """How long training may take to save and exit before its process is killed."""
 
-TELL_EVERY_S = 0.2
+PROGRESS_EVERY_S = 0.2
 """Period of progress messages."""
 
 LOG_EVERY_S = 10.0
@@ -39,14 +38,14 @@ LOG_EVERY_S = 10.0
 
 PARAMETERS = (
     Parameter("recipe", "quadrotor_hover", "Name of the training recipe, or the path of its YAML file."),
-    Parameter("out", "", "The run's folder, which must not exist yet; the policy lands there as policy.onnx."),
-    Parameter("seed", -1, "Overrides the recipe's seed; -1 leaves it.", minimum=-1, maximum=2**31 - 1),
+    Parameter("out", "", "The run's folder, which must not exist yet; it receives policy.onnx."),
+    Parameter("seed", -1, "Overrides the recipe's seed; -1: keep it.", minimum=-1, maximum=2**31 - 1),
     Parameter("overrides", "[]", 'More recipe fields as a JSON list, such as ["envs=16", "task_settings.rate_hz=50"].'),
 )
 
 
 @dataclass(frozen=True)
-class Order:
+class TrainingRequest:
     """What to train; the fields are the node's parameters."""
 
     recipe: str
@@ -56,15 +55,13 @@ class Order:
 
 
 class TrainNode(ManagedNode):
-    """Trains in a separate process, so that topics and services stay responsive, and exits when training ends.
+    """Trains in a separate process, so that topics and services stay responsive, and exits when training ends."""
 
-    Args:
-        overrides: Parameter values.
-        options: For ``rclpy.node.Node``.
-    """
+    NAME: ClassVar[str] = "train"
+    PARAMETERS: ClassVar[tuple[Parameter, ...]] = PARAMETERS
 
     def __init__(self, overrides: dict[str, Any] | None = None, **options: Any) -> None:
-        super().__init__("train", PARAMETERS, overrides, **options)
+        super().__init__(overrides, **options)
         self._process: Any = None
         self._progress: dict[str, Any] = {}
 
@@ -75,7 +72,7 @@ class TrainNode(ManagedNode):
 
         if not self.parameters["out"]:
             raise UserError("The train node needs a folder for its run: --ros-args -p out:=FOLDER.")
-        self._order = Order(
+        self._request = TrainingRequest(
             recipe=self.parameters["recipe"],
             out=Path(self.parameters["out"]),
             seed=self.parameters["seed"],
@@ -90,24 +87,24 @@ class TrainNode(ManagedNode):
         """Start training."""
         context = multiprocessing.get_context("spawn")  # ROS's threads do not survive a fork
         self._connection, theirs = context.Pipe(duplex=False)
-        self._process = context.Process(target=work, args=(theirs, self._order, os.getpid()), name="training")
+        self._process = context.Process(target=work, args=(theirs, self._request, os.getpid()), name="training")
         self._process.start()
         theirs.close()
-        self.every(0.1, self._look)
+        self.every(0.1, self._poll)
 
     def deactivate(self) -> None:
         """Let training save and stop."""
-        self._end()
+        self._stop_training()
 
     def cleanup(self) -> None:
         """Make sure that no training process is left."""
-        self._end()
+        self._stop_training()
 
     def status(self) -> tuple[str, dict[str, Any]]:
         """Report the progress of training."""
         return "", self._progress
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         try:
             while self._connection.poll():
                 kind, content = self._connection.recv()
@@ -116,19 +113,19 @@ class TrainNode(ManagedNode):
                     self._sender.publish(self._string(data=json.dumps(content)))
                     self._log()
                 elif kind == "error":
-                    self._end()
+                    self._stop_training()
                     raise UserError(content)
                 elif kind == "stopped":
-                    self._end()
+                    self._stop_training()
                     raise UserError(
-                        f"Training was stopped before its end; `rlstack train --resume {self._order.out}` goes on."
+                        f"Training was stopped before its end; `rlstack train --resume {self._request.out}` goes on."
                     )
                 elif kind == "cancelled":
-                    self._end()
+                    self._stop_training()
                     raise UserError("Training was stopped before its first step.")
                 else:
-                    self._end()
-                    self.get_logger().info(f"Training has ended: {self._order.out / 'policy.onnx'}")
+                    self._stop_training()
+                    self.get_logger().info(f"Training has ended: {self._request.out / 'policy.onnx'}")
                     os.kill(os.getpid(), signal.SIGTERM)  # the regular exit of every node: status 0
                     return
         except EOFError:
@@ -155,7 +152,7 @@ class TrainNode(ManagedNode):
         response.success, response.message = True, "Training will save and end."
         return response
 
-    def _end(self) -> None:
+    def _stop_training(self) -> None:
         process, self._process = self._process, None
         if process is None:
             return
@@ -169,7 +166,7 @@ class TrainNode(ManagedNode):
             process.join()
 
 
-def work(connection: Connection, order: Order, parent: int) -> None:
+def work(connection: Connection, order: TrainingRequest, parent: int) -> None:
     """Train in this process and report events through ``connection``, as pairs of kind and content."""
     os.setsid()  # the terminal's Ctrl-C comes once, from the node
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -180,15 +177,15 @@ def work(connection: Connection, order: Order, parent: int) -> None:
 
         last = 0.0
 
-        def tell(progress: Progress) -> None:
+        def send_progress(progress: Progress) -> None:
             nonlocal last
             now = time.monotonic()
-            if now - last >= TELL_EVERY_S or progress.steps >= progress.total_steps:
+            if now - last >= PROGRESS_EVERY_S or progress.steps >= progress.total_steps:
                 last = now
                 with suppress(OSError):  # the node is gone; its signal follows, which lets training save
                     connection.send(("progress", _plain(asdict(progress))))
 
-        result = start(recipe_for(order), order.out, tell)
+        result = start(recipe_for(order), order.out, send_progress)
         with suppress(OSError):
             connection.send(("done" if result.finished else "stopped", {}))
     except KeyboardInterrupt:  # before the first step there is nothing to save
@@ -208,7 +205,7 @@ def _stop_once(number: int, frame: object) -> None:
     signal.raise_signal(signal.SIGINT)
 
 
-def recipe_for(order: Order) -> Any:
+def recipe_for(order: TrainingRequest) -> Any:
     """Return the checked recipe with its overrides."""
     from rlstack.schema import to_data
     from rlstack.training.recipe import load_recipe, recipe_from_data
@@ -249,10 +246,7 @@ def _plain(progress: dict[str, Any]) -> dict[str, Any]:
     return {n: None if isinstance(v, float) and not math.isfinite(v) else v for n, v in progress.items()}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the train node; return the exit status."""
-    return run_nodes(TrainNode, arguments)
-
+main = TrainNode.main
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -14,7 +14,7 @@ from rlstack.nodes.robot_topics import RobotTopics
 from rlstack.robots import RobotSpec
 from rlstack.robots.frame_tree import TURNING, FrameTree, Joint, read_frames
 from rlstack.robots.urdf import to_urdf
-from rlstack.sim.robot import SimulatedRobot
+from rlstack.sim.simulated_robot import SimulatedRobot
 
 MOST_PER_SECOND = 50.0
 """Period on the stamps' time; viewers draw no faster, and tf interpolates."""
@@ -64,9 +64,9 @@ class Transforms:
                 node.publisher(text, topic, "latched").publish(text(data=urdf))
         self._robots: list[_Moving] = []
         self._publisher: Any = None
-        if not tf2_messages.is_installed():
+        if not tf2_messages.PACKAGE.is_installed():
             node.get_logger().warning(
-                f"{topics.TF} is left out: there is no tf2_msgs. `{tf2_messages.COMMAND}` makes it."
+                f"{topics.TF} is left out: there is no tf2_msgs. `{tf2_messages.PACKAGE.command}` makes it."
             )
             return
         kind = topics.type_of(topics.TF)

@@ -1,7 +1,8 @@
 """Point clouds: depth to points, downsampling and outlier removal with Open3D.
 
 Points are in a camera's optical frame: x right, y down, z forward, m. The projection is numpy's: Open3D's own, which
-the tests compare it with, supports neither distortion nor REP-117's infinities.
+the tests compare it with, supports neither distortion nor REP-117's infinities. Functions that need Open3D raise
+``UserError`` if it is not installed.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.arrays import Array
-from rlstack.interfaces.images import Calibration
+from rlstack.interfaces.image_messages import Calibration
 from rlstack.libraries import import_library
 from rlstack.robots import lens
 
@@ -70,17 +71,16 @@ class DepthToCloud:
         Raises:
             ValueError: An image does not have the camera's size.
         """
-        size = (self.known.height, self.known.width)
-        if depth.shape != size or (rgb is not None and rgb.shape != (*size, 3)):
-            raise ValueError(f"a depth image of {depth.shape} is not of the camera's size {size}")
-        z = depth[:: self._stride, :: self._stride].astype(float)
+        z = self._strided(depth)
+        if rgb is not None and rgb.shape != (*depth.shape, 3):
+            raise ValueError(f"an image of {rgb.shape} is not of the depth image's size {depth.shape}")
         with np.errstate(invalid="ignore"):
             seen = np.isfinite(z) & (z > 0.0) & (z >= self._near_m) & (z <= self._far_m)
         z = z[seen]
         points = np.concatenate((self._rays[seen] * z[:, None], z[:, None]), axis=1)
         return Cloud(points, None if rgb is None else rgb[:: self._stride, :: self._stride][seen])
 
-    def sights(self, depth: NDArray[Any], far_m: float) -> tuple[Array, Array]:
+    def lines_of_sight(self, depth: NDArray[Any], far_m: float) -> tuple[Array, Array]:
         """Return the end points of the lines of sight, (pixels, 3), and those at objects too near to measure, (n, 3).
 
         A line of sight that hits nothing (+inf), or something beyond ``far_m``, ends at that depth; one that hits
@@ -94,15 +94,18 @@ class DepthToCloud:
         Raises:
             ValueError: The image does not have the camera's size.
         """
-        size = (self.known.height, self.known.width)
-        if depth.shape != size:
-            raise ValueError(f"a depth image of {depth.shape} is not of the camera's size {size}")
-        z = depth[:: self._stride, :: self._stride].astype(float)
+        z = self._strided(depth)
         seen = (z > 0.0) | np.isneginf(z)
         rays, z = self._rays[seen], z[seen]
         reach = np.clip(z, self._near_m, far_m)
         ends = np.concatenate((rays * reach[:, None], reach[:, None]), axis=1)
         return ends, ends[z < self._near_m]
+
+    def _strided(self, depth: NDArray[Any]) -> Array:
+        size = (self.known.height, self.known.width)
+        if depth.shape != size:
+            raise ValueError(f"a depth image of {depth.shape} is not of the camera's size {size}")
+        return depth[:: self._stride, :: self._stride].astype(float)
 
 
 def within(cloud: Cloud, near_m: float, far_m: float) -> Cloud:
@@ -112,11 +115,7 @@ def within(cloud: Cloud, near_m: float, far_m: float) -> Cloud:
 
 
 def voxels(cloud: Cloud, size_m: float) -> Cloud:
-    """Downsample to the mean point, colour and normal of each occupied voxel of edge ``size_m``.
-
-    Raises:
-        UserError: Open3D is not installed.
-    """
+    """Downsample to the mean point, colour and normal of each occupied voxel of edge ``size_m``."""
     if len(cloud) == 0:
         return cloud
     return _from_open3d(_to_open3d(cloud).voxel_down_sample(size_m), cloud)
@@ -129,25 +128,20 @@ def without_statistical_outliers(cloud: Cloud, neighbours: int = 20, deviations:
         cloud: Input points.
         neighbours: Number of nearest points to consider.
         deviations: Allowed standard deviations above the mean over all points.
-
-    Raises:
-        UserError: Open3D is not installed.
     """
-    if len(cloud) == 0:
-        return cloud
-    _, kept = _to_open3d(cloud).remove_statistical_outlier(neighbours, deviations)
-    return cloud.where(np.asarray(kept, dtype=np.intp))
+    return _filtered(cloud, "remove_statistical_outlier", neighbours, deviations)
 
 
 def without_radius_outliers(cloud: Cloud, neighbours: int, radius_m: float) -> Cloud:
-    """Keep the points that have more than ``neighbours`` others within ``radius_m``.
+    """Keep the points that have more than ``neighbours`` others within ``radius_m``."""
+    return _filtered(cloud, "remove_radius_outlier", neighbours, radius_m)
 
-    Raises:
-        UserError: Open3D is not installed.
-    """
+
+def _filtered(cloud: Cloud, method: str, *settings: float) -> Cloud:
+    """Return the points that a filter of Open3D keeps."""
     if len(cloud) == 0:
         return cloud
-    _, kept = _to_open3d(cloud).remove_radius_outlier(neighbours, radius_m)
+    _, kept = getattr(_to_open3d(cloud), method)(*settings)
     return cloud.where(np.asarray(kept, dtype=np.intp))
 
 
@@ -158,9 +152,6 @@ def with_normals(cloud: Cloud, radius_m: float, neighbours: int = 30) -> Cloud:
         cloud: Input points.
         radius_m: Radius around a point in which the surface counts as flat.
         neighbours: Most points to use within the radius.
-
-    Raises:
-        UserError: Open3D is not installed.
     """
     if len(cloud) == 0:
         return replace(cloud, normals=np.empty((0, 3)))

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.arrays import Array
-from rlstack.interfaces.images import ENCODINGS, Calibration, image_array, rgb_array
+from rlstack.interfaces.image_messages import ENCODINGS, Calibration, image_array, rgb_array, unpadded_rows
 from rlstack.libraries import import_library
 from rlstack.robots import lens
 
 
-class Straightener:
+class Undistorter:
     """Removes lens distortion from one camera's images; the maps are computed once.
 
     Args:
@@ -43,7 +43,7 @@ class Straightener:
             known.matrix, known.distortion, turn, matrix, size, self._opencv.CV_32FC1
         )
 
-    def straight(self, image: NDArray[Any]) -> NDArray[Any]:
+    def undistort(self, image: NDArray[Any]) -> NDArray[Any]:
         """Return the undistorted image, (height, width) or (height, width, channels).
 
         Float images count as depth: they take the nearest pixel, with NaN outside of the source image. Colours are
@@ -58,7 +58,7 @@ class Straightener:
         return found
 
 
-def straight_points(pixels: Array, known: Calibration) -> Array:
+def undistort_points(pixels: Array, known: Calibration) -> Array:
     """Return the undistorted position of pixels (points, 2: column, row), with the same K.
 
     The result is exact; OpenCV's ``undistortPoints`` stops after a few iterations by default, depending on its version.
@@ -107,9 +107,6 @@ def decoded(message: Any) -> NDArray[np.uint8]:
 
 
 def _bytes(message: Any, channels: int) -> NDArray[np.uint8]:
-    row, data = message.width * channels, np.frombuffer(message.data, dtype=np.uint8)
-    if message.step < row or len(data) < message.step * message.height:
-        raise ValueError(f"an image of {len(data)} bytes is too small for {message.width} x {message.height} pixels")
-    rows = data[: message.step * message.height].reshape(message.height, message.step)[:, :row]
-    whole = np.ascontiguousarray(rows)
-    return whole if channels == 1 else whole.reshape(message.height, message.width, channels)
+    height, width = message.height, message.width
+    rows = unpadded_rows(message.data, height, width * channels, message.step, f"an image of {width} x {height}")
+    return rows if channels == 1 else rows.reshape(height, width, channels)

@@ -17,10 +17,8 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from rlstack.arrays import Array, Mask
+from rlstack.interfaces.signals import FAR_M
 from rlstack.schema import value
-
-FAR_M = 1e3
-"""Position of empty slots, m."""
 
 _ARC_DEPTH = 0.78
 """Mean distance, in radii, by which rays at equal angles hit a circle in front of its centre."""

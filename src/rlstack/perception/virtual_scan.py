@@ -60,9 +60,9 @@ class VirtualScan:
 
     def __init__(self, lidar: Lidar, camera: Camera, low_m: float, high_m: float, size_m: float = 0.0) -> None:
         if lidar.rings != 1 or lidar.rotation[2, 2] < math.cos(0.01):
-            raise ValueError("a virtual scan stands for a lidar that has one ring and sits level")
+            raise ValueError("a virtual scan needs a level lidar with one ring")
         if not low_m < high_m:
-            raise ValueError(f"nothing is above {low_m} m and below {high_m} m: the lower height comes first")
+            raise ValueError(f"heights of {low_m} to {high_m} m are not allowed: the lower comes first")
         self.lidar = lidar
         self._eye, self._axes = camera.position, camera.optical_rotation
         self._low, self._high, self._size = low_m, high_m, size_m
@@ -75,7 +75,7 @@ class VirtualScan:
         Args:
             points: (points, 3) obstacles, m, in the camera's optical frame; those between the heights block rays.
             ends: (pixels, 3) end points of the camera's lines of sight in the same frame; see
-                :meth:`rlstack.perception.clouds.DepthToCloud.sights`.
+                :meth:`rlstack.perception.clouds.DepthToCloud.lines_of_sight`.
         """
         blocked = np.full(self.lidar.rays, np.inf)
         there = self._eye + points @ self._axes.T

@@ -15,8 +15,7 @@ A policy for a family of robots is written with :func:`contract_for_family` and 
 robot fills in that robot's values.
 """
 
-from rlstack.interfaces.robot_signals import command_range
-from rlstack.policies.catalogue import contract_for
+from rlstack.interfaces.kind_signals import command_range
 from rlstack.policies.contract import (
     METADATA_KEY,
     NEXT_STATE_PREFIX,
@@ -26,10 +25,11 @@ from rlstack.policies.contract import (
     Port,
     StatePort,
 )
-from rlstack.policies.family import contract_for_family, family_departures, robot_inputs, robot_name
-from rlstack.policies.file import MAX_BYTES, load_policy, write_policy
-from rlstack.policies.runner import Policy, PolicyOutputError
-from rlstack.policies.table import describe
+from rlstack.policies.contract_table import describe
+from rlstack.policies.family_contract import contract_for_family, family_departures, robot_inputs, robot_name
+from rlstack.policies.inference import Policy, PolicyOutputError
+from rlstack.policies.policy_file import MAX_BYTES, load_policy, write_policy
+from rlstack.policies.robot_contract import contract_for
 
 __all__ = [
     "MAX_BYTES",

@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlstack.interfaces.image_reader import PictureGeometry
-from rlstack.interfaces.laser_scans import ScanGeometry
+import numpy as np
+
+from rlstack.arrays import Array
+from rlstack.interfaces.image_reader import ImageGeometry
+from rlstack.interfaces.scan_messages import ScanGeometry
 from rlstack.schema import value
 
 SCHEMA_VERSION = 1
@@ -43,13 +46,19 @@ class Port:
     """For outputs: the guaranteed range, per element."""
     scan: ScanGeometry | None = None
     """Of a scan: its rays, their range, and the lidar's pose."""
-    picture: PictureGeometry | None = None
+    picture: ImageGeometry | None = None
     """Of an image: its size, camera, and largest age."""
 
     @property
     def dynamic(self) -> tuple[str, ...]:
         """Names of the axes whose size may differ between calls."""
         return tuple(size for size in self.shape if isinstance(size, str))
+
+    @property
+    def limits(self) -> tuple[Array, Array]:
+        """Of an output: ``minimum`` and ``maximum`` in its shape."""
+        shape = self.sized({})
+        return np.array(self.minimum, dtype=float).reshape(shape), np.array(self.maximum, dtype=float).reshape(shape)
 
     def sized(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """Return the shape with named axes replaced by their size in ``sizes``."""
@@ -85,7 +94,7 @@ class Contract:
     """The start states and limits it was trained for, SI units in the keys, such as ``tilt_rad``."""
     family: dict[str, tuple[float, float]] = field(default_factory=dict)
     """For a family: lowest and highest trained value of each parameter, by the names of
-    :attr:`rlstack.robots.family.RobotFamily.parameters`. Empty: it is for one robot."""
+    :attr:`rlstack.robots.spec.RobotFamily.parameters`. Empty: it is for one robot."""
     training: dict[str, Any] = field(default_factory=dict)
     """Provenance: recipe, seed, steps, algorithm, time."""
     evaluation: dict[str, Any] = field(default_factory=dict)

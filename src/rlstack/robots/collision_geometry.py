@@ -12,8 +12,7 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.errors import UserError
-from rlstack.robots.model import Model, read_urdf
-from rlstack.robots.sensing import rotation_from_rpy
+from rlstack.robots.model import Model, read_origin, read_urdf
 from rlstack.robots.spec import RobotSpec
 from rlstack.robots.urdf import to_urdf
 
@@ -38,20 +37,13 @@ def read_collision_edges(robot: RobotSpec) -> tuple[Model, dict[str, Array]]:
     for link in ET.fromstring(text).findall("link"):
         name = link.get("name", "")
         rotation, position = model.poses[name]
-        parts = [edges for shape in link.findall("collision") if len(edges := _edges(shape, where))]
-        if parts:
-            found[name] = np.concatenate(parts) @ rotation.T + position
+        edges = [np.empty((0, 2, 3))]
+        for shape in link.findall("collision"):
+            at, turn = read_origin(shape, where)
+            edges.append(edges_of(shape.find("geometry"), where) @ turn.T + at)
+        if any(map(len, edges)):
+            found[name] = np.concatenate(edges) @ rotation.T + position
     return model, found
-
-
-def _edges(shape: ET.Element, where: str) -> Array:
-    """Return the edges (E, 2, 3) of one collision shape in its link's frame."""
-    own = edges_of(shape.find("geometry"), where)
-    origin = shape.find("origin")
-    if origin is None or not len(own):
-        return own
-    xyz, rpy = (_numbers(origin.get(key) or "0 0 0") for key in ("xyz", "rpy"))
-    return np.asarray(own @ rotation_from_rpy((rpy[0], rpy[1], rpy[2])).T + np.array(xyz))
 
 
 def edges_of(geometry: ET.Element | None, where: str) -> Array:
@@ -65,7 +57,11 @@ def edges_of(geometry: ET.Element | None, where: str) -> Array:
         return none
     solid = geometry[0]
     if solid.tag == "box":
-        corners = 0.5 * np.array(list(product((-1.0, 1.0), repeat=3))) * _numbers(solid.get("size", "0 0 0"))
+        corners = (
+            0.5
+            * np.array(list(product((-1.0, 1.0), repeat=3)))
+            * np.array(solid.get("size", "0 0 0").split(), dtype=float)
+        )
         return corners[[(a, a | bit) for bit in (1, 2, 4) for a in range(8) if not a & bit]]
     if solid.tag in ("sphere", "cylinder", "capsule"):
         radius = float(solid.get("radius", "0"))
@@ -78,7 +74,7 @@ def edges_of(geometry: ET.Element | None, where: str) -> Array:
     if solid.tag != "mesh":
         return none
     path = Path(solid.get("filename", "").removeprefix("file://"))
-    scale = np.array(_numbers(solid.get("scale", "1 1 1")))
+    scale = np.array(solid.get("scale", "1 1 1").split(), dtype=float)
     try:
         if path.suffix.lower() == ".obj":
             return _obj(path) * scale
@@ -109,7 +105,3 @@ def _stl(path: Path) -> Array:
         faces = np.array(rows, dtype=float).reshape(-1, 3, 3)
     edges = faces[:, [(0, 1), (1, 2), (2, 0)]].reshape(-1, 2, 3)
     return np.unique(edges, axis=0).astype(float)
-
-
-def _numbers(text: str) -> list[float]:
-    return [float(word) for word in text.split()]

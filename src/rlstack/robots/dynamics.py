@@ -12,8 +12,8 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.robots.inertia import Inertial, together
-from rlstack.robots.kinematics import Carried, Chain, chain_in
-from rlstack.robots.robot_models import robot_model
+from rlstack.robots.kind_models import robot_model
+from rlstack.robots.kinematics import Carried, Chain, chain_in, cross_matrix, joint_motion
 from rlstack.robots.spec import STANDARD_GRAVITY, RobotSpec
 
 
@@ -95,25 +95,16 @@ class ArmDynamics:
         return np.asarray((moved.axes * carried).sum(axis=2))
 
     def _moved(self, joints: Array) -> _Moved:
-        screws = self.chain.screws
-        angle = joints[:, :, None, None]
-        alone = (
-            np.sin(angle) * screws.sine + (1.0 - np.cos(angle)) * screws.versine + angle * screws.linear + screws.unit
-        )
-        reached = np.broadcast_to(np.eye(4), (len(joints), 4, 4))
-        axes, inertia = [], []
-        for k in range(joints.shape[1]):
-            marks = reached @ screws.marks[k]
-            turning, sliding, place = (marks[:, :3, column] for column in range(3))
-            axes.append(np.concatenate([turning, np.cross(place, turning) + sliding], axis=1))
-            reached = reached @ alone[:, k]
-            inertia.append(self._spatial(k, reached[:, :3, :3], reached[:, :3, 3]))
-        return _Moved(np.stack(axes, axis=1), np.stack(inertia, axis=1))
+        marks, reached = joint_motion(self.chain.screws, joints)
+        turning, sliding, place = np.moveaxis(marks[:, :, :3], -1, 0)
+        inertia = [self._spatial(k, end[:, :3, :3], end[:, :3, 3]) for k, end in enumerate(reached)]
+        axes = np.concatenate([turning, np.cross(place, turning) + sliding], axis=2)
+        return _Moved(axes, np.stack(inertia, axis=1))
 
     def _spatial(self, k: int, rotation: Array, position: Array) -> Array:
         """Return the spatial inertia (N, 6, 6) of the links that joint k moves, about the origin."""
         centre = rotation @ self._centre[k] + position
-        mass, skew = self._mass[k], _skew(centre)
+        mass, skew = self._mass[k], cross_matrix(centre)
         found = np.zeros((len(centre), 6, 6))
         found[:, :3, :3] = rotation @ self._inertia[k] @ rotation.swapaxes(1, 2) - mass * skew @ skew
         found[:, :3, 3:], found[:, 3:, :3] = mass * skew, -mass * skew
@@ -135,10 +126,3 @@ def _force_cross(a: Array, f: Array) -> Array:
     """Return the rate of change of force f (N, 6), moment above force, in a frame that moves with a (N, 6)."""
     moment = np.cross(a[:, :3], f[:, :3]) + np.cross(a[:, 3:], f[:, 3:])
     return np.concatenate([moment, np.cross(a[:, :3], f[:, 3:])], axis=1)
-
-
-def _skew(vector: Array) -> Array:
-    x, y, z = vector.T
-    zero = np.zeros_like(x)
-    rows = [[zero, -z, y], [z, zero, -x], [-y, x, zero]]
-    return np.array(rows).transpose(2, 0, 1)

@@ -24,7 +24,7 @@ _SLACK = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outline:
+class FootprintShape:
     """Footprint of a base: a disc about ``base_link``, or the convex hull of a polygon."""
 
     radius_m: float | None = value(None, unit="m", above=0.0)

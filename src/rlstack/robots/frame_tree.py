@@ -48,32 +48,14 @@ class Joint:
     offset: float = 0.0
 
     def pose(self, value: float) -> tuple[Vector, Quaternion]:
-        """Return position (m) and orientation (xyzw) of the child in the parent with the joint at ``value``, rad or m.
-
-        It uses plain floats for speed: it runs for each joint at each update.
-        """
-        (ax, ay, az), (x, y, z, w) = self.axis, self.orientation
+        """Return the child's position (m) and orientation (xyzw) in its parent for a joint ``value``, rad or m."""
         if self.kind in TURNING:
-            sine, cosine = math.sin(0.5 * value), math.cos(0.5 * value)
-            bx, by, bz = ax * sine, ay * sine, az * sine
-            turned = (
-                w * bx + x * cosine + y * bz - z * by,
-                w * by - x * bz + y * cosine + z * bx,
-                w * bz + x * by - y * bx + z * cosine,
-                w * cosine - x * bx - y * by - z * bz,
-            )
-            return self.position, turned
+            x, y, z = (math.sin(0.5 * value) * along for along in self.axis)
+            turned = frames.multiply(self.orientation, (x, y, z, math.cos(0.5 * value)))
+            return self.position, tuple(turned.tolist())
         if self.kind in SLIDING:
-            # v + 2 w (u x v) + 2 u x (u x v), the rotation of v = axis * value by (u, w)
-            vx, vy, vz = ax * value, ay * value, az * value
-            tx, ty, tz = 2.0 * (y * vz - z * vy), 2.0 * (z * vx - x * vz), 2.0 * (x * vy - y * vx)
-            px, py, pz = self.position
-            moved = (
-                px + vx + w * tx + y * tz - z * ty,
-                py + vy + w * ty + z * tx - x * tz,
-                pz + vz + w * tz + x * ty - y * tx,
-            )
-            return moved, self.orientation
+            moved = self.position + frames.rotate(self.orientation, [value * along for along in self.axis])
+            return tuple(moved.tolist()), self.orientation
         return self.position, self.orientation
 
 
@@ -120,11 +102,7 @@ class FrameTree:
 
 
 def read_frames(text: str) -> FrameTree:
-    """Return the frames of a URDF.
-
-    Raises:
-        UserError: It is not a URDF, its joints do not form one tree, or a joint's type is not supported.
-    """
+    """Return the frames of a URDF; raise ``UserError`` if it is not one tree, or has a joint of an unsupported type."""
     where = "The robot description"
     _, read, root = read_tree(text, where)
     joints = [_joint(joint, where) for joint in read]

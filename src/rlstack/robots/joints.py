@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import astuple, dataclass
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -39,11 +39,48 @@ class DrivenJoint:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RevoluteJoint:
-    """A revolute joint with a position loop."""
+class _PositionJoint:
+    """A joint with a position loop; subclasses add the same quantities in the same order, in rad or in m."""
 
     name: str
     """As in the model."""
+    unit: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        joint, unit = self.driven, self.unit
+        if joint.lower >= joint.upper:
+            raise ValueError(
+                f"position_max_{unit}: {joint.upper} is not allowed: must be above position_min_{unit} ({joint.lower})."
+            )
+        if not joint.lower <= joint.rest <= joint.upper:
+            raise ValueError(
+                f"rest_{unit}: {joint.rest} is not allowed: must be from {joint.lower} to {joint.upper} {unit}."
+            )
+
+    @property
+    def driven(self) -> DrivenJoint:
+        """The joint as engines actuate it."""
+        name, lower, upper, velocity_max, effort_max, stiffness, damping, armature, rest = astuple(self)
+        return DrivenJoint(
+            name=name,
+            type="prismatic" if self.unit == "m" else "continuous" if lower is None else "revolute",
+            mode="position",
+            lower=-math.inf if lower is None else lower,
+            upper=math.inf if upper is None else upper,
+            velocity_max=velocity_max,
+            effort_max=effort_max,
+            stiffness=stiffness,
+            damping=damping,
+            armature=armature,
+            rest=rest,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RevoluteJoint(_PositionJoint):
+    """A revolute joint with a position loop."""
+
+    unit: ClassVar[str] = "rad"
     position_min_rad: float | None = None
     position_max_rad: float | None = None
     """Without both it rotates without limit."""
@@ -58,33 +95,14 @@ class RevoluteJoint:
     def __post_init__(self) -> None:
         if (self.position_min_rad is None) != (self.position_max_rad is None):
             raise ValueError("position_min_rad and position_max_rad must both be there, or neither.")
-        _check_range("rad", self.driven)
-
-    @property
-    def driven(self) -> DrivenJoint:
-        """The joint as engines actuate it."""
-        unlimited = self.position_min_rad is None or self.position_max_rad is None
-        return DrivenJoint(
-            name=self.name,
-            type="continuous" if unlimited else "revolute",
-            mode="position",
-            lower=-math.inf if self.position_min_rad is None else self.position_min_rad,
-            upper=math.inf if self.position_max_rad is None else self.position_max_rad,
-            velocity_max=self.velocity_max_rad_s,
-            effort_max=self.effort_max_n_m,
-            stiffness=self.stiffness_n_m_per_rad,
-            damping=self.damping_n_m_s_per_rad,
-            armature=self.armature_kg_m2,
-            rest=self.rest_rad,
-        )
+        super().__post_init__()
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrismaticJoint:
+class PrismaticJoint(_PositionJoint):
     """A prismatic joint with a position loop."""
 
-    name: str
-    """As in the model."""
+    unit: ClassVar[str] = "m"
     position_min_m: float = value(unit="m")
     position_max_m: float = value(unit="m")
     velocity_max_m_s: float = value(unit="m/s", above=0.0)
@@ -94,37 +112,6 @@ class PrismaticJoint:
     armature_kg: float = value(0.0, unit="kg", at_least=0.0)
     """Reflected inertia of the motor through its gear."""
     rest_m: float = value(0.0, unit="m")
-
-    def __post_init__(self) -> None:
-        _check_range("m", self.driven)
-
-    @property
-    def driven(self) -> DrivenJoint:
-        """The joint as engines actuate it."""
-        return DrivenJoint(
-            name=self.name,
-            type="prismatic",
-            mode="position",
-            lower=self.position_min_m,
-            upper=self.position_max_m,
-            velocity_max=self.velocity_max_m_s,
-            effort_max=self.effort_max_n,
-            stiffness=self.stiffness_n_per_m,
-            damping=self.damping_n_s_per_m,
-            armature=self.armature_kg,
-            rest=self.rest_m,
-        )
-
-
-def _check_range(unit: str, joint: DrivenJoint) -> None:
-    if joint.lower >= joint.upper:
-        raise ValueError(
-            f"position_max_{unit}: {joint.upper} is not allowed: must be above position_min_{unit} ({joint.lower})."
-        )
-    if not joint.lower <= joint.rest <= joint.upper:
-        raise ValueError(
-            f"rest_{unit}: {joint.rest} is not allowed: must be from {joint.lower} to {joint.upper} {unit}."
-        )
 
 
 def clip_targets(joints: Sequence[DrivenJoint], target: Array) -> Array:

@@ -7,17 +7,16 @@ position in the model with all joints at zero.
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.errors import UserError
+from rlstack.robots.frames import cross, library_of
+from rlstack.robots.kind_models import robot_model
 from rlstack.robots.model import Model
-from rlstack.robots.robot_models import robot_model
 from rlstack.robots.spec import RobotSpec
 
 
@@ -114,7 +113,7 @@ def chain_in(model: Model, robot: RobotSpec, link: str) -> Chain:
         if joint.type == "prismatic":
             linear[k, :3, 3] = marks[k, :3, 1] = joint.axis
         else:
-            cross = _cross_matrix(joint.axis)
+            cross = cross_matrix(joint.axis)
             for matrix, turn in ((sine[k], cross), (versine[k], cross @ cross)):
                 matrix[:3, :3], matrix[:3, 3] = turn, -turn @ joint.position
             marks[k, :3, 0] = joint.axis
@@ -136,7 +135,7 @@ def tool_motion(screws: Screws, joints: Any) -> ToolMotion:
         joints: (N, J) rad or m, from base to tool.
     """
     xp = library_of(joints)
-    moved, reached = _moved(screws, joints)
+    moved, reached = joint_motion(screws, joints)
     tool = reached[-1] @ screws.tool
     axis, place = moved[:, :, :3, 0], tool[:, :3, 3]
     linear = cross(axis, place[:, None, :] - moved[:, :, :3, 2]) + moved[:, :, :3, 1]
@@ -153,7 +152,7 @@ def holding_effort(screws: Screws, carried: Carried, joints: Any) -> Any:
         joints: (N, J) rad or m, from base to tool.
     """
     xp = library_of(joints)
-    moved, reached = _moved(screws, joints)
+    moved, reached = joint_motion(screws, joints)
     centre = (xp.stack(reached, 1) @ carried.centre[:, :, None])[:, :, :3, 0]
     efforts = []
     for k in range(joints.shape[1]):  # of all links behind a joint
@@ -163,7 +162,7 @@ def holding_effort(screws: Screws, carried: Carried, joints: Any) -> Any:
     return xp.stack(efforts, 1)
 
 
-def _moved(screws: Screws, joints: Any) -> tuple[Any, list[Any]]:
+def joint_motion(screws: Screws, joints: Any) -> tuple[Any, list[Any]]:
     """Return the joints' present axes and points (N, J, 4, 3), and each joint's transform (N, 4, 4) of later links."""
     xp = library_of(joints)
     angle = joints[:, :, None, None]
@@ -176,18 +175,8 @@ def _moved(screws: Screws, joints: Any) -> tuple[Any, list[Any]]:
     return xp.stack(before, 1) @ screws.marks, reached
 
 
-def cross(a: Any, b: Any) -> Any:
-    """Return the cross product of vectors (..., 3)."""
-    xp = library_of(a)
-    (ax, ay, az), (bx, by, bz) = ((v[..., 0], v[..., 1], v[..., 2]) for v in (a, b))
-    return xp.stack([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx], -1)
-
-
-def library_of(array: Any) -> ModuleType:
-    """Return numpy or torch, whichever an array belongs to; both have the functions used here under the same names."""
-    return np if isinstance(array, (np.ndarray, np.generic)) else sys.modules["torch"]
-
-
-def _cross_matrix(axis: Array) -> Array:
-    x, y, z = axis
-    return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+def cross_matrix(vector: Array) -> Array:
+    """Return the matrices (..., 3, 3) whose product with another vector is the cross product with it."""
+    x, y, z = np.moveaxis(vector, -1, 0)
+    zero = np.zeros_like(x)
+    return np.moveaxis(np.array([[zero, -z, y], [z, zero, -x], [-y, x, zero]]), (0, 1), (-2, -1))

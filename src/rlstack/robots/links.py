@@ -36,25 +36,26 @@ class LinkInertial:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinkBox:
-    """A box, for collisions and visuals."""
-
-    size_m: Three = value(unit="m", above=0.0)
-    """Full extents."""
+class _LinkShape:
     position_m: Three = value((0.0, 0.0, 0.0), unit="m")
     """Its centre, in the link's frame."""
     rpy_rad: Three = value((0.0, 0.0, 0.0), unit="rad")
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinkCylinder:
+class LinkBox(_LinkShape):
+    """A box, for collisions and visuals."""
+
+    size_m: Three = value(unit="m", above=0.0)
+    """Full extents."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkCylinder(_LinkShape):
     """A cylinder along z, for collisions and visuals."""
 
     radius_m: float = value(unit="m", above=0.0)
     length_m: float = value(unit="m", above=0.0)
-    position_m: Three = value((0.0, 0.0, 0.0), unit="m")
-    """Its centre, in the link's frame."""
-    rpy_rad: Three = value((0.0, 0.0, 0.0), unit="rad")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,11 +83,7 @@ class Link:
 
 
 def check_links(links: tuple[Link, ...], joints: tuple[str, ...]) -> None:
-    """Refuse links that do not form a tree.
-
-    Raises:
-        ValueError: A name is missing or duplicated, or a parent comes later.
-    """
+    """Refuse links that do not form a tree or whose names are not unique, with a ``ValueError``."""
     before: list[str] = []
     for k, link in enumerate(links):
         if link.name in before:

@@ -12,6 +12,7 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.errors import UserError
+from rlstack.libraries import import_library
 from rlstack.robots.inertia import Inertial, inertial, moved, together
 from rlstack.robots.sensing import rotation_from_rpy
 
@@ -84,11 +85,7 @@ class Model:
 
 
 def read_model(path: str | Path) -> Model:
-    """Read a URDF, or an MJCF if the file ends in ``.xml``.
-
-    Raises:
-        UserError: It cannot be read or is malformed; or it is an MJCF and MuJoCo is not installed.
-    """
+    """Read a URDF, or an MJCF (``.xml``, needs MuJoCo); raise ``UserError`` if it cannot be read or is malformed."""
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
@@ -101,11 +98,7 @@ def read_model(path: str | Path) -> Model:
 
 
 def read_urdf(text: str, where: str) -> Model:
-    """Read a URDF.
-
-    Raises:
-        UserError: It is malformed; the text has ``where`` and the fault.
-    """
+    """Read a URDF; raise ``UserError`` with ``where`` and the fault if it is malformed."""
     links, joints, root = read_tree(text, where)
     below: dict[str, list[UrdfJoint]] = {name: [] for name in links}
     for joint in joints:
@@ -144,11 +137,7 @@ class UrdfTree(NamedTuple):
 
 
 def read_tree(text: str, where: str) -> UrdfTree:
-    """Read links and joints of a URDF.
-
-    Raises:
-        UserError: It is malformed, or not one tree; the text has ``where`` and the fault.
-    """
+    """Read links and joints of a URDF; raise ``UserError`` with ``where`` and the fault if they are not one tree."""
     robot = parse_urdf(text, where)
     links = {_name(link, where): link for link in robot.findall("link")}
     joints = [UrdfJoint(joint, links, where) for joint in robot.findall("joint")]
@@ -174,11 +163,7 @@ def read_tree(text: str, where: str) -> UrdfTree:
 
 
 def parse_urdf(text: str, where: str) -> ET.Element:
-    """Return the ``robot`` element of a URDF.
-
-    Raises:
-        UserError: It is not a URDF.
-    """
+    """Return the ``robot`` element of a URDF; raise ``UserError`` if it is not one."""
     try:
         robot = ET.fromstring(text)
     except ET.ParseError as error:
@@ -193,14 +178,8 @@ def parse_urdf(text: str, where: str) -> ET.Element:
 
 
 def read_mjcf(path: Path) -> Model:
-    """Read an MJCF with MuJoCo; free joints are ignored.
-
-    Raises:
-        UserError: MuJoCo is not installed, or it refuses the file.
-    """
-    from rlstack.robots.mjcf.world import import_mujoco
-
-    mujoco = import_mujoco()
+    """Read an MJCF with MuJoCo, without free joints; raise ``UserError`` if MuJoCo is missing or refuses the file."""
+    mujoco = import_library("mujoco", "sim")
     try:
         model = mujoco.MjSpec.from_file(str(path)).compile()
     except (ValueError, OSError) as error:
@@ -271,7 +250,7 @@ class UrdfJoint:
         if self.type not in (*MOVING, "fixed", "floating", "planar"):
             raise UserError(f"{at}: type='{self.type}' is not one that URDF has.")
         self.parent, self.child = (_linked(element, tag, links, at) for tag in ("parent", "child"))
-        self.xyz, self.rotation = _origin(element.find("origin"), at)
+        self.xyz, self.rotation = read_origin(element, at)
         axis, limit = element.find("axis"), element.find("limit")
         self.axis = _numbers(axis.get("xyz", "1 0 0"), 3, f"{at}: axis") if axis is not None else np.array([1.0, 0, 0])
         if self.type in MOVING and not np.linalg.norm(self.axis) > 1e-9:
@@ -323,7 +302,7 @@ def _inertial(link: ET.Element, at: str) -> Inertial | None:
     if kg < 0.0 or min(entries["ixx"], entries["iyy"], entries["izz"]) < 0.0:
         raise UserError(f"{at}: its mass ({kg:g} kg) and moments of inertia must be at least 0.")
     xx, xy, xz, yy, yz, zz = (entries[k] for k in _INERTIA)
-    xyz, rotation = _origin(element.find("origin"), at)
+    xyz, rotation = read_origin(element, at)
     about = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
     # A link without mass is a frame: engines treat its inertia differently, so it is ignored.
     return moved(inertial(kg, (0.0, 0.0, 0.0), about), rotation, xyz) if kg > 0.0 else None
@@ -332,11 +311,12 @@ def _inertial(link: ET.Element, at: str) -> Inertial | None:
 _INERTIA = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
 
 
-def _origin(element: ET.Element | None, at: str) -> tuple[Array, Array]:
-    if element is None:
+def read_origin(element: ET.Element, at: str) -> tuple[Array, Array]:
+    """Return position (3,) and rotation (3, 3) of an element's ``origin`` in a URDF; ``at`` names it in errors."""
+    if (origin := element.find("origin")) is None:
         return np.zeros(3), np.eye(3)
-    xyz = _numbers(element.get("xyz", "0 0 0"), 3, f"{at}: origin xyz")
-    return xyz, rotation_from_rpy(_numbers(element.get("rpy", "0 0 0"), 3, f"{at}: origin rpy"))
+    xyz, rpy = (_numbers(origin.get(key, "0 0 0"), 3, f"{at}: origin {key}") for key in ("xyz", "rpy"))
+    return xyz, rotation_from_rpy(rpy)
 
 
 def _numbers(text: str, count: int, at: str) -> Array:

@@ -48,11 +48,7 @@ class ModelCheck:
         """By name, in the model's order."""
 
     def joint_names(self, expected: Sequence[str]) -> None:
-        """Compare names and order of the moving joints.
-
-        Raises:
-            UserError: One is missing or unexpected, or the order differs.
-        """
+        """Compare names and order of the moving joints; raise ``UserError`` if they differ."""
         where, name_of = self.model.where, self.robot.name
         for name in expected:
             if name not in self.joints:
@@ -73,11 +69,7 @@ class ModelCheck:
             )
 
     def joint_limits(self) -> None:
-        """Compare type and limits of the robot's joints.
-
-        Raises:
-            UserError: A type differs, or a limit of the file exceeds the model's.
-        """
+        """Compare types and limits; raise ``UserError`` if a type differs or the file's limit exceeds the model's."""
         for joint in self.robot.drives:
             self._joint_limits(joint, self.joints[joint.name])
 

@@ -6,19 +6,15 @@ from pathlib import Path
 from typing import Literal
 
 from rlstack.files import write_atomically
+from rlstack.robots.kind_models import Rotors, check_file, checked_model, mass_properties, models_of
 from rlstack.robots.mjcf import to_mjcf
 from rlstack.robots.model import Model
-from rlstack.robots.robot_models import Rotors, check_file, checked_model, mass_properties, models_of
 from rlstack.robots.spec import RobotSpec
 from rlstack.robots.urdf import to_urdf
 
 
 def describe_model(robot: RobotSpec) -> str:
-    """Return mass, centre, inertia and joints of a robot as a table.
-
-    Raises:
-        UserError: The model that the robot file names is missing, malformed or disagrees with the file.
-    """
+    """Return mass, centre, inertia and joints of a robot as a table; raise ``UserError`` if its model is refused."""
     model = checked_model(robot)
     title, rows = f"{robot.name}: {robot.description}", models_of(robot).table(robot)
     return "\n".join([title, "", *_mass_lines(robot, model), "", *_table(rows)])

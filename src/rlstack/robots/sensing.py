@@ -136,7 +136,7 @@ class Camera(Mount):
                 back = np.abs(lens.distort(there, self.distortion) - edge).max()
             if not back < 1e-6 or not lens.is_one_to_one(there, self.distortion):
                 raise ValueError(
-                    f"distortion: {list(self.distortion)} is not allowed: with it some pixels of the image see no one"
+                    f"distortion: {list(self.distortion)} is not allowed: with it some pixels have no unique"
                     " direction; calibrate again, with points up to the corners."
                 )
 

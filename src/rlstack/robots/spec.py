@@ -5,27 +5,54 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import yaml
 
 from rlstack import schema
+from rlstack.arrays import Array
 from rlstack.errors import UserError, unknown_name
 from rlstack.kinds import find_kind, kind_names
 from rlstack.registry import installed
-from rlstack.robots.family import RobotFamily
 from rlstack.robots.joints import DrivenJoint
 from rlstack.robots.sensing import Camera, Lidar, Sensor, check_names
 from rlstack.schema import value
+
+Spec = TypeVar("Spec", bound="RobotSpec")
 
 STANDARD_GRAVITY = 9.81
 """m/s^2, the value of Learning to Fly in Seconds (arXiv 2311.13081), used by every simulator here."""
 
 ALIASES = {"turtlebot3": "turtlebot3_burger"}
 """Aliases of robot files."""
+
+
+class RobotFamily(Protocol):
+    """The family of one kind of robot; created once, without a robot."""
+
+    parameters: Mapping[str, str]
+    """Every parameter that distinguishes robots of the family, by name, with its meaning; the unit is in the name."""
+    sizes: Mapping[str, int]
+    """Number of elements that all robots of the family have, such as ``rotors``."""
+    layout_input: str
+    """The signal that identifies the elements: every policy for the family takes it."""
+
+    def parameters_of(self, robot: Any) -> dict[str, float]:
+        """Return the value of each of :attr:`parameters` for one robot."""
+
+    def inputs(self, robot: Any) -> dict[str, Array]:
+        """Return the value of every signal of :data:`rlstack.interfaces.signals.ROBOT_FILE` for one robot."""
+
+    def check_layout(self, robot: Any, where: str) -> None:
+        """Refuse a robot whose elements are arranged differently than policies for the family expect.
+
+        Raises:
+            UserError: The arrangement differs; ``where`` names the policy.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +76,14 @@ class RobotSpec:
 
     family: ClassVar[RobotFamily | None] = None
     """Inputs that describe each robot to policies for many of the kind; None if there are none."""
+    has_links: ClassVar[bool] = False
+    """Whether cameras may sit on links other than ``base_link``."""
+    fixed_base: ClassVar[bool] = False
+    """Whether ``base_link`` is fixed in the world; otherwise it moves freely."""
+    has_rotors: ClassVar[bool] = False
+    """Whether it has rotors, as computed by :mod:`rlstack.sim.rotorcraft`; then it has no joints."""
+    is_mobile_base: ClassVar[bool] = False
+    """Whether it drives on the floor by a twist, like a base of planners and Nav2."""
 
     def __post_init__(self) -> None:
         check_names(self.cameras, self.lidars, self.sensors)
@@ -59,36 +94,12 @@ class RobotSpec:
                 )
 
     @property
-    def has_links(self) -> bool:
-        """Whether cameras may sit on links other than ``base_link``."""
-        return False
-
-    @property
-    def fixed_base(self) -> bool:
-        """Whether ``base_link`` is fixed in the world; otherwise it moves freely."""
-        return False
-
-    @property
-    def has_rotors(self) -> bool:
-        """Whether it has rotors, as computed by :mod:`rlstack.sim.rotorcraft`; then it has no joints."""
-        return False
-
-    @property
-    def is_mobile_base(self) -> bool:
-        """Whether it drives on the floor by a twist, like a base of planners and Nav2."""
-        return False
-
-    @property
     def link_friction(self) -> dict[str, float]:
         """Friction coefficient by link, where the file has one; all others have 1."""
         return {}
 
     def require_simulable(self) -> None:
-        """Refuse a robot that no physics engine can move.
-
-        Raises:
-            UserError: No engine can.
-        """
+        """Refuse a robot that no physics engine can move with a ``UserError``."""
 
     @property
     def end_effector(self) -> str:
@@ -105,6 +116,20 @@ class RobotSpec:
         """Its joints in the file's order, which is that of every joint array; rotors are not joints."""
         return ()
 
+    @classmethod
+    def load(cls: type[Spec], name_or_path: str | Path) -> Spec:
+        """Read the robot file of a robot of this class; see :func:`load_robot`.
+
+        Raises:
+            UserError: The file is missing or invalid, or the robot is of another kind.
+        """
+        robot = load_robot(name_or_path)
+        if not isinstance(robot, cls):
+            (kind,) = (name for name in kind_names() if find_kind(name).load("spec") is cls)
+            known = ", ".join(robot_names(kind))
+            raise UserError(f"{robot.name} is a {robot.kind}, but a {kind} is required here, such as {known}.")
+        return robot
+
     def located(self, folder: Path) -> RobotSpec:
         """Return the robot with paths relative to its file's ``folder`` made absolute."""
         return self
@@ -117,11 +142,7 @@ class RobotSpec:
 
     @property
     def sha256(self) -> str:
-        """Digest of :meth:`identity`, which verification records store.
-
-        Raises:
-            UserError: One of its files is missing.
-        """
+        """Digest of :meth:`identity`, stored in verification records; ``UserError`` if one of its files is missing."""
         return digest(self.identity())
 
 
@@ -138,8 +159,8 @@ def robot_files() -> dict[str, Path]:
 
 def robot_names(kind: str = "") -> list[str]:
     """Return the names of all robots that :func:`load_robot` accepts, or those of one kind."""
-    said = re.compile(rf"^kind:\s*{kind}\s*(#|$)", re.MULTILINE)
-    return sorted(name for name, path in robot_files().items() if not kind or said.search(path.read_text()))
+    pattern = re.compile(rf"^kind:\s*{kind}\s*(#|$)", re.MULTILINE)
+    return sorted(name for name, path in robot_files().items() if not kind or pattern.search(path.read_text()))
 
 
 def load_robot(name_or_path: str | Path) -> RobotSpec:

@@ -12,7 +12,7 @@ import numpy as np
 from rlstack.arrays import Array
 from rlstack.robots import frames
 from rlstack.robots.frame_tree import FrameTree, read_frames
-from rlstack.robots.sensing import rotation_from_rpy
+from rlstack.robots.model import read_origin
 
 Colour = tuple[float, float, float, float]
 
@@ -56,7 +56,7 @@ class Appearance:
         self._tree: FrameTree = read_frames(urdf)
         self.visuals = read_visuals(urdf)
 
-    def places(self, joints: Mapping[str, float] | None = None) -> tuple[Array, Array]:
+    def poses(self, joints: Mapping[str, float] | None = None) -> tuple[Array, Array]:
         """Return positions (shapes, 3), m, and orientations (shapes, 4), xyzw, in the root frame.
 
         Args:
@@ -83,9 +83,8 @@ def read_visuals(urdf: str) -> tuple[Visual, ...]:
             shape = next(iter(geometry), None) if geometry is not None else None
             if shape is None or (measured := _measure(shape)) is None:
                 continue
-            origin = element.find("origin")
-            position = _numbers(origin, "xyz", (0.0, 0.0, 0.0))
-            turned = frames.from_matrix(rotation_from_rpy(_numbers(origin, "rpy", (0.0, 0.0, 0.0))))
+            position, rotation = read_origin(element, "The robot description")
+            turned = frames.from_matrix(rotation)
             material = element.find("material")
             colour = None if material is None else (_rgba(material) or colours.get(material.get("name", "")))
             kind, size = measured
@@ -97,17 +96,14 @@ def read_visuals(urdf: str) -> tuple[Visual, ...]:
 def _measure(
     shape: ElementTree.Element,
 ) -> tuple[Literal["box", "cylinder", "sphere", "mesh"], tuple[float, float, float]] | None:
-    if shape.tag == "box":
-        x, y, z = _numbers(shape, "size", (0.0, 0.0, 0.0)).tolist()
-        return "box", (x, y, z)
+    if shape.tag in ("box", "mesh"):
+        x, y, z = map(float, shape.get("size" if shape.tag == "box" else "scale", "1 1 1").split())
+        return "box" if shape.tag == "box" else "mesh", (x, y, z)
     across = 2.0 * float(shape.get("radius", 0.0))
     if shape.tag == "cylinder":
         return "cylinder", (across, across, float(shape.get("length", 0.0)))
     if shape.tag == "sphere":
         return "sphere", (across, across, across)
-    if shape.tag == "mesh":
-        x, y, z = _numbers(shape, "scale", (1.0, 1.0, 1.0)).tolist()
-        return "mesh", (x, y, z)
     return None
 
 
@@ -118,8 +114,3 @@ def _rgba(material: ElementTree.Element) -> Colour | None:
         return None
     red, green, blue, opacity = map(float, words)
     return red, green, blue, opacity
-
-
-def _numbers(element: ElementTree.Element | None, name: str, otherwise: tuple[float, float, float]) -> Array:
-    words = (element.get(name, "") if element is not None else "").split()
-    return np.array([float(word) for word in words] or otherwise, dtype=float)

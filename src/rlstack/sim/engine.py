@@ -173,12 +173,7 @@ class Engine(Protocol):
 
 
 def find_obstacle(known: Mapping[str, int], name: str, what: Literal["can be pushed", "are kinematic"]) -> int:
-    """Return the engine's id of an obstacle.
-
-    Args:
-        known: Ids of the eligible obstacles by name.
-        name: Name of the obstacle.
-        what: Description of the eligible obstacles, for errors.
+    """Return the engine's id of an obstacle among ``known`` ids by name; ``what`` describes these in errors.
 
     Raises:
         ValueError: There is no such obstacle.

@@ -21,9 +21,9 @@ class FreeBodies:
 
     Args:
         mujoco: The module.
-        model: What was built.
+        model: The compiled model.
         data: Its state.
-        bodies: MuJoCo's numbers of them.
+        bodies: Their MuJoCo ids.
     """
 
     def __init__(self, mujoco: Any, model: Any, data: Any, bodies: Sequence[int]) -> None:
@@ -85,10 +85,10 @@ class Joints:
 
     Args:
         mujoco: The module.
-        model: What was built.
+        model: The compiled model.
         data: Its state.
-        prefix: Of the robot's names.
-        drives: The robot file's.
+        prefix: Prefix of the robot's names.
+        drives: The driven joints of the robot file.
     """
 
     def __init__(self, mujoco: Any, model: Any, data: Any, prefix: str, drives: Sequence[DrivenJoint]) -> None:
@@ -149,9 +149,9 @@ class Loose:
     """Movable parts of a world besides robots: movable obstacles and parts of an MJCF world.
 
     Args:
-        model: What was built.
+        model: The compiled model.
         data: Its state.
-        robots: MuJoCo's numbers of the robots' bodies that hang on the world.
+        robots: MuJoCo ids of the robots' root bodies.
     """
 
     def __init__(self, model: Any, data: Any, robots: NDArray[np.integer]) -> None:

@@ -1,12 +1,18 @@
-"""An obstacle of a world, the same for every engine."""
+"""Obstacles of a world, fixed, pushed or sliding, the same for every engine."""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
+from rlstack.arrays import Array
+from rlstack.errors import UserError
+from rlstack.robots import frames
 from rlstack.schema import value
 
 TORSION_M, ROLLING_M = 0.005, 0.0001
@@ -36,7 +42,7 @@ class Slide:
 
     def __post_init__(self) -> None:
         if not any(self.direction):
-            raise ValueError(f"direction: {list(self.direction)} is not allowed: it must point somewhere.")
+            raise ValueError(f"direction: {list(self.direction)} is not allowed: must not be zero.")
 
     @property
     def axis(self) -> tuple[float, float, float]:
@@ -84,7 +90,7 @@ class Obstacle:
         if self.kinematic and self.mass_kg:
             raise ValueError(f"mass_kg: {self.mass_kg:g} is not allowed with kinematic: leave one of the two out.")
         if self.slide is not None and not self.mass_kg:
-            raise ValueError("mass_kg: 0 is not allowed with slide: say what slides, with all of its parts, weighs.")
+            raise ValueError("mass_kg: 0 is not allowed with slide: give the mass of the sliding parts together.")
         if self.part_of and (self.mass_kg or self.kinematic or self.slide is not None):
             raise ValueError(
                 f"part_of: '{self.part_of}' is not allowed with mass_kg, kinematic or slide: it moves as"
@@ -126,3 +132,36 @@ class Obstacle:
             return x / 2.0, y / 2.0
         c, s = abs(math.cos(self.yaw_rad)), abs(math.sin(self.yaw_rad))
         return (c * x + s * y) / 2.0, (s * x + c * y) / 2.0
+
+
+def parts_of(obstacles: Sequence[Obstacle], where: str) -> dict[str, tuple[Obstacle, ...]]:
+    """Return, by name of each sliding obstacle of a world, called ``where`` in errors, the parts fixed to it.
+
+    Raises:
+        UserError: An obstacle is part of one that does not exist or does not slide.
+    """
+    found: dict[str, tuple[Obstacle, ...]] = {o.name: () for o in obstacles if o.slide is not None}
+    for obstacle in obstacles:
+        if not obstacle.part_of:
+            continue
+        if obstacle.part_of not in found:
+            sliding = ", ".join(found) or "none"
+            raise UserError(
+                f"{where}: '{obstacle.name}' is part_of '{obstacle.part_of}', which is not a sliding obstacle"
+                f" (sliding ones: {sliding}): give it a slide, or leave part_of out."
+            )
+        found[obstacle.part_of] = (*found[obstacle.part_of], obstacle)
+    return found
+
+
+def seen_from(body: Obstacle, part: Obstacle) -> tuple[Array, float]:
+    """Return the pose of a part in the frame of its sliding obstacle: (3,) m and a yaw, rad."""
+    away = np.array(part.position_m) - np.array(body.position_m)
+    return frames.rotate_inverse(frames.from_yaw(body.yaw_rad), away), part.yaw_rad - body.yaw_rad
+
+
+def slid(body: Obstacle, travelled_m: float) -> tuple[Array, Array]:
+    """Return the world pose of an obstacle after a travel: position (3,) m and orientation (4,) xyzw."""
+    assert body.slide is not None
+    turned = frames.from_yaw(body.yaw_rad)
+    return np.array(body.position_m) + frames.rotate(turned, travelled_m * np.array(body.slide.axis)), turned

@@ -36,22 +36,11 @@ class Perturbation:
     @staticmethod
     def none(count: int, rotors: int = 4) -> Perturbation:
         """Return ``count`` robots without perturbations."""
-        one, zero = np.ones(count), np.zeros(count)
-        return Perturbation(
-            mass_scale=one,
-            inertia_scale=np.ones((count, 3)),
-            arm_scale=np.ones((count, 2)),
-            thrust_scale=np.ones((count, rotors)),
-            torque_scale=one.copy(),
-            time_constant_scale=np.ones((count, 2)),
-            drag_scale=one.copy(),
-            force_n=np.zeros((count, 3)),
-            torque_n_m=np.zeros((count, 3)),
-            gust_force_n=np.zeros((count, 3)),
-            gust_start_s=zero,
-            gust_duration_s=zero.copy(),
-            delay_s=zero.copy(),
-        )
+        shapes = {"inertia_scale": (3,), "arm_scale": (2,), "thrust_scale": (rotors,), "time_constant_scale": (2,)}
+        shapes.update(dict.fromkeys(("force_n", "torque_n_m", "gust_force_n"), (3,)))
+        names = [field.name for field in fields(Perturbation)]
+        arrays = {name: np.zeros((count, *shapes.get(name, ()))) for name in names}
+        return Perturbation(**{name: arrays[name] + name.endswith("_scale") for name in names})
 
     def __len__(self) -> int:
         return len(self.mass_scale)

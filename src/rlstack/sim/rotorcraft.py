@@ -20,14 +20,14 @@ from rlstack.arrays import Array
 from rlstack.fused import Kernel, minimum, where, zeros
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots.spec import STANDARD_GRAVITY
-from rlstack.sim.batch.layout import PARAMETER_WIDTH, PARAMETERS, pack_parameters
+from rlstack.sim.batch_quadrotor.layout import PARAMETER_WIDTH, PARAMETERS, pack_parameters
 from rlstack.sim.engine import BODY_ROWS, Gyroscopic
 from rlstack.sim.perturbation import Perturbation
-from rlstack.sim.physics import Models
 from rlstack.sim.physics.battery import Batteries
 from rlstack.sim.physics.body import Body, cross
 from rlstack.sim.physics.loads import disturbances, loads
-from rlstack.sim.physics.motor import decay, lagged
+from rlstack.sim.physics.models import PhysicsModels
+from rlstack.sim.physics.rotor import decay, lagged
 
 _MOST_TURN_RAD = 0.8
 """Greatest rotation in one physics step, rad; a faster body (7,600 rpm at 1 kHz) has no gyroscopic term."""
@@ -64,7 +64,7 @@ class Rotorcraft:
         step_s: float,
         engine_term: Gyroscopic,
         gyroscopic: bool = False,
-        models: Sequence[Models] | None = None,
+        models: Sequence[PhysicsModels] | None = None,
     ) -> None:
         self.robots, self._step_s, count = tuple(robots), step_s, len(robots)
         self._body = body
@@ -73,7 +73,7 @@ class Rotorcraft:
         self.force, self.torque = _rows(3, count), _rows(3, count)
         """(3, N) N in the world and N m in the body, for the next physics step; from :meth:`prepare`."""
         self.parameters = _rows(PARAMETER_WIDTH, count)
-        """(PARAMETER_WIDTH, N), see :mod:`rlstack.sim.batch.layout`."""
+        """(PARAMETER_WIDTH, N), see :mod:`rlstack.sim.batch_quadrotor.layout`."""
         self.air = _rows(3, count)
         """(3, N) m/s, world: the air velocity at each robot, written by the caller."""
         # the engine's velocities one step ago, and before the coming step
@@ -88,7 +88,7 @@ class Rotorcraft:
         self._target = _rows(rotors, count)  # rad/s, in effect
         # rotor speeds now and half a step before; then the same after the next step
         self._sides = [_rows(2 * rotors, count) for _ in range(2)]
-        self._rotors, self._models = rotors, tuple(models or [Models()] * count)
+        self._rotors, self._models = rotors, tuple(models or [PhysicsModels()] * count)
         some = reduce(or_, self._models)  # computed for all, with zero parameters where disabled
         self.batteries = Batteries(robots, [m.battery for m in self._models]) if some.battery else None
         """The batteries; None if the model is disabled for all."""
@@ -99,6 +99,8 @@ class Rotorcraft:
         self._steps = 0
         self._low, self._high = (np.array([[getattr(r.rotor_model, n)] for r in robots]).T[0] for n in _RANGE)
         kernel = _kernel(rotors, step_s, engine_term, gyroscopic, some)
+        # accelerations at the time of the coming step and of the last one: (6, N), m/s^2 world and rad/s^2 body
+        self._gains = [_rows(6, count) for _ in range(2)]
         arrays = {
             "body": body,
             "fresh": self._fresh,
@@ -110,33 +112,12 @@ class Rotorcraft:
             "torque": self.torque,
             "instant": self._instant,
         }
-        # accelerations at the time of the coming step and of the last one: (6, N), m/s^2 world and rad/s^2 body
-        self._gains = [_rows(6, count) for _ in range(2)]
-        (now, after), (coming, last), (before, held) = self._sides, self._gains, self._held
-        self._launches: list[Callable[[], None]] = [
-            kernel.prepare(
-                {
-                    **arrays,
-                    "turning": now,
-                    "next": after,
-                    "gain": coming,
-                    "last": last,
-                    "before": before,
-                    "held": held,
-                }
-            ),
-            kernel.prepare(
-                {
-                    **arrays,
-                    "turning": after,
-                    "next": now,
-                    "gain": last,
-                    "last": coming,
-                    "before": held,
-                    "held": before,
-                }
-            ),
-        ]
+        self._launches: list[Callable[[], None]] = []
+        for now, after in ((0, 1), (1, 0)):
+            turning, following = self._sides[now], self._sides[after]
+            gains = {"gain": self._gains[now], "last": self._gains[after]}
+            engine = {"before": self._held[now], "held": self._held[after]}
+            self._launches.append(kernel.prepare({**arrays, "turning": turning, "next": following, **gains, **engine}))
         self.perturb(slice(None), Perturbation.none(count, rotors))
 
     @property
@@ -159,13 +140,8 @@ class Rotorcraft:
             self._velocities = self._instant.copy()
         return self._velocities
 
-    def felt(self, index: int, rotation: Array) -> Array:
-        """Return the specific force (3,) m/s^2, body, at the centre of mass over the last step.
-
-        Args:
-            index: Index of the robot.
-            rotation: (3, 3) body to world.
-        """
+    def specific_force(self, index: int, rotation: Array) -> Array:
+        """Return a robot's specific force (3,) m/s^2, body, in the last step; ``rotation`` (3, 3) is body to world."""
         if self._fresh[0, index] == 0.0:
             pushed = (self._body[7:10, index] - self._held[0][:3, index]) / self._step_s
         else:  # no step yet: use the coming accelerations
@@ -179,7 +155,7 @@ class Rotorcraft:
             self._arrive()
         self._launches[0]()
 
-    def passed(self) -> None:
+    def finish_step(self) -> None:
         """Advance rotors, batteries and time after a physics step that followed :meth:`prepare`."""
         self._velocities = None
         self._held.reverse()
@@ -199,12 +175,7 @@ class Rotorcraft:
             self._limit()
 
     def reset(self, index: Any, rotor_speed: Array) -> None:
-        """Reset robots; the motors hold their speeds until the first command acts.
-
-        Args:
-            index: Indices of the robots; the caller has placed their bodies.
-            rotor_speed: (rotors,) or (rotors, robots) rad/s.
-        """
+        """Reset robots after placing them; motors hold ``rotor_speed`` (rotors, robots) rad/s until a command acts."""
         self._velocities = None
         speed = np.asarray(rotor_speed, dtype=float)
         self._sides[0][:, index] = np.concatenate([speed, speed])
@@ -248,7 +219,7 @@ class Rotorcraft:
     def perturb(self, index: Any, perturbation: Perturbation) -> None:
         """Set robots' perturbations; the caller sets mass and inertia in the engine."""
         self._velocities = None
-        groups: dict[tuple[int, Models], list[int]] = {}
+        groups: dict[tuple[int, PhysicsModels], list[int]] = {}
         numbers = np.arange(len(self.robots))[index]
         for k, number in enumerate(numbers.tolist()):  # robots with equal values, all at once
             groups.setdefault((id(self.robots[number]), self._models[number]), []).append(k)
@@ -299,7 +270,7 @@ def _rows(rows: int, count: int) -> Array:
 
 
 @lru_cache(maxsize=16)
-def _kernel(rotors: int, step_s: float, engine_term: Gyroscopic, gyroscopic: bool, models: Models) -> Kernel:
+def _kernel(rotors: int, step_s: float, engine_term: Gyroscopic, gyroscopic: bool, models: PhysicsModels) -> Kernel:
     """Return the kernel of force, torque and next rotor speeds of one robot."""
 
     def kernel(

@@ -33,9 +33,9 @@ class Shapes:
             if rows:
                 self._kinds.append((kind, np.array(rows, dtype=np.float64).T))
 
-    def distance(self, points: Array) -> Array:
+    def distance(self, points: Array, floor: bool = True) -> Array:
         """Return the signed distance (N,) in m of points (N, 3) to the nearest surface; inf without any."""
-        nearest = points[:, 2].copy() if self._floor else np.full(len(points), np.inf)
+        nearest = points[:, 2].copy() if self._floor and floor else np.full(len(points), np.inf)
         for (signed_distance, _), table in self._kinds:
             for rows in _blocks(len(points), table.shape[1]):
                 local, half = _into(points[rows], table), table[5:]

@@ -2,8 +2,8 @@
 
 Time, commands, motors, disturbances and sensors are here and in :mod:`rlstack.sim.rotorcraft`; an engine
 (:mod:`rlstack.sim.engine`) only integrates. There are two uses: robots that share a world, each behind the
-:class:`rlstack.interfaces.backend.Backend` protocol (:mod:`rlstack.sim.robot`), and many isolated robots at once as
-arrays, for evaluation and vector environments.
+:class:`rlstack.interfaces.backend.Backend` protocol (:mod:`rlstack.sim.simulated_robot`), and many isolated robots at
+once as arrays, for evaluation and vector environments.
 """
 
 from __future__ import annotations
@@ -22,12 +22,7 @@ from rlstack.robots import RobotSpec, frames
 from rlstack.robots.joints import rest_positions
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.sim.engine import BODY_ROWS, Engine, Scene
-from rlstack.sim.perturbation import Perturbation
-from rlstack.sim.physics import models_of
-from rlstack.sim.physics.air import Air
-from rlstack.sim.rotorcraft import Rotorcraft
-from rlstack.sim.spawn import SpawnHeights, checked_starts, start_places
-from rlstack.sim.validation import (
+from rlstack.sim.input_checks import (
     check_options,
     checked_index,
     checked_indices,
@@ -38,6 +33,11 @@ from rlstack.sim.validation import (
     checked_states,
     checked_world,
 )
+from rlstack.sim.perturbation import Perturbation
+from rlstack.sim.physics.air import Air
+from rlstack.sim.physics.models import models_of
+from rlstack.sim.rotorcraft import Rotorcraft
+from rlstack.sim.spawn import SpawnHeights, checked_starts, start_places
 from rlstack.sim.world import World
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class Simulation:
         else:
             self._advance(engine, count)
         self._steps += count
-        if lost := self._lost(engine):
+        if lost := self._diverged(engine):
             raise Diverged(
                 f"The simulation of robot {lost} diverged before {self.time_s:.3f} s: the state was too fast for a"
                 f" physics_rate_hz of {self.rate_hz:g}."
@@ -304,11 +304,11 @@ class Simulation:
             inertia = np.array(body.inertia_kg_m2) * perturbation.inertia_scale[k]
             engine.set_mass(number, body.mass_kg * float(perturbation.mass_scale[k]), inertia)
 
-    def felt(self, index: int) -> Array:
+    def specific_force(self, index: int) -> Array:
         """Return the specific force (3,) m/s^2 at robot ``index``'s centre of mass, in the body frame."""
         turn = frames.to_matrix(self._body[3:7, index])
         if self.robots[index].has_rotors:
-            return self.rotorcraft.felt(self.slot(index), turn)
+            return self.rotorcraft.specific_force(self.slot(index), turn)
         pushed = (self._held[:3, index] - self._before[:3, index]) / self.step_s
         return np.asarray((pushed + np.array([0.0, 0.0, STANDARD_GRAVITY])) @ turn)
 
@@ -323,7 +323,7 @@ class Simulation:
             engine.push(force, torque)
             engine.step()
             engine.refresh(body)
-            craft.passed()
+            craft.finish_step()
 
     def _advance_mixed(self, engine: Engine) -> None:
         """Take one physics step if some robots have no rotors."""
@@ -339,9 +339,9 @@ class Simulation:
         engine.step()
         self._refresh(engine)
         if craft is not None:
-            craft.passed()
+            craft.finish_step()
 
-    def _lost(self, engine: Engine) -> list[int]:
+    def _diverged(self, engine: Engine) -> list[int]:
         """Return the diverged robots: those with a non-finite state of body or joints."""
         sound: NDArray[np.bool_] = np.all(np.isfinite(self._body), axis=0)
         for index in self._jointed:

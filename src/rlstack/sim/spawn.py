@@ -12,8 +12,9 @@ from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.robots import RobotSpec
 from rlstack.robots.joints import rest_positions
-from rlstack.robots.robot_models import rest_height
+from rlstack.robots.kind_models import rest_height
 from rlstack.sim.engine import BODY_ROWS, Engine
+from rlstack.sim.input_checks import checked_array
 from rlstack.sim.world import World
 
 SPACING_M = 1.0
@@ -87,14 +88,9 @@ def checked_starts(starts_m: ArrayLike, count: int) -> Array:
         UserError: The shape is wrong, or a value is not finite.
     """
     try:
-        starts = np.array(starts_m, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise UserError(f"starts_m: {starts_m!r} is not allowed: must be numbers {(count, 3)}.") from error
-    if starts.shape != (count, 3):
-        raise UserError(f"starts_m: the shape {starts.shape} is not allowed: must be {(count, 3)}, a place a robot.")
-    if not np.isfinite(starts).all():
-        raise UserError(f"starts_m: {starts.tolist()} is not allowed: must be finite.")
-    return starts
+        return checked_array("starts_m", starts_m, (count, 3))
+    except ValueError as error:
+        raise UserError(str(error)) from error
 
 
 def start_places(count: int, world: World | None = None, isolated: bool = False) -> Array:

@@ -11,7 +11,6 @@ import numpy as np
 from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import BACKENDS, Backend
-from rlstack.kinds import find_kind
 from rlstack.sim.engine import Engine
 from rlstack.sim.world import World
 
@@ -64,27 +63,6 @@ def whole_rate_hz(engine: type[Engine], rate_hz: float) -> float:
     return whole_steps(engine.steps_per_s, rate_hz) * rate_hz
 
 
-def vector_simulator(name: str, robot: Any, count: int, rate_hz: float, **options: Any) -> VectorSimulator:
-    """Return N robots in the simulator called ``name``.
-
-    A kind of robot with a part ``simulation_vector`` builds its own; others use one backend per robot.
-
-    Args:
-        name: :data:`BATCH`, or a backend with an engine.
-        robot: A robot as its file describes it.
-        count: N.
-        rate_hz: Control rate.
-        options: Options of the kind's part or of :class:`EngineVector`.
-
-    Raises:
-        UserError: There is no such simulator, it is not installed, or it does not support many of these robots.
-    """
-    kind = find_kind(robot.kind)
-    make = kind.load("simulation_vector") if kind.has("simulation_vector") else EngineVector
-    made: VectorSimulator = make(name, robot, count, rate_hz, **options)
-    return made
-
-
 class EngineVector:
     """N robots of any kind in an engine, each behind a backend in its own world.
 
@@ -114,9 +92,7 @@ class EngineVector:
     ) -> None:
         engine = engine_of(name)
         if engine is None:
-            raise UserError(
-                f"The backend '{name}' is not a simulator with an engine: choose {BATCH}, or another such as mujoco."
-            )
+            raise UserError(f"The backend '{name}' is not a simulator with an engine: choose one, such as mujoco.")
         rate = whole_rate_hz(engine, rate_hz) if physics_hz is None else whole_steps(physics_hz, rate_hz) * rate_hz
         self.label, self.most = where_in_process(name), count
         self.robot, self.period_s = robot, 1.0 / rate_hz

@@ -21,12 +21,11 @@ from rlstack.arrays import Array
 from rlstack.errors import UserError, unknown_name
 from rlstack.resources import list_resources
 from rlstack.schema import value
-from rlstack.sim.floor_plan import NoRoom, Starts, find_starts
-from rlstack.sim.obstacle import Obstacle
+from rlstack.sim.free_space import NoRoom, Starts, find_starts
+from rlstack.sim.obstacle import Obstacle, parts_of
 from rlstack.sim.physics.models import check_switches
 from rlstack.sim.shapes import Shapes
-from rlstack.sim.sliding import parts_of
-from rlstack.sim.worlds import GENERATORS, Generator, Layout, Point
+from rlstack.sim.world_generators import WORLD_GENERATORS, Point, WorldGenerator, WorldLayout
 
 if TYPE_CHECKING:
     from rlstack.sim.maps.floor_map import FloorMap
@@ -50,7 +49,7 @@ class WorldFile:
     """Contents of a world file (YAML)."""
 
     generator: str
-    """Generator of the obstacles, one of :data:`rlstack.sim.worlds.GENERATORS`."""
+    """Generator of the obstacles, one of :data:`rlstack.sim.world_generators.WORLD_GENERATORS`."""
     seed: int = value(0, at_least=0)
     floor: bool = True
     """Whether there is a floor at z = 0."""
@@ -135,22 +134,15 @@ class World:
         at = _rows(position, "position")
         low, high = self.bounds_m
         inside = bool((at >= low).all() and (at <= high).all())
-        return inside and bool(self._obstacle_shapes.distance(at)[0] >= radius)
+        return inside and bool(self._shapes.distance(at, floor=False)[0] >= radius)
 
     @cached_property
     def _shapes(self) -> Shapes:
-        return Shapes(self._known_obstacles(), self.floor)
-
-    @cached_property
-    def _obstacle_shapes(self) -> Shapes:
-        return Shapes(self._known_obstacles())
-
-    def _known_obstacles(self) -> tuple[Obstacle, ...]:
         if self.mjcf is not None:
             raise UserError(
-                f"What stands in {self.mjcf} only MuJoCo knows: ask the mujoco backend, or write a YAML world."
+                f"{self.mjcf} is a MuJoCo model, which only MuJoCo reads: use the mujoco backend or a YAML world."
             )
-        return self.obstacles
+        return Shapes(self.obstacles, self.floor)
 
 
 def world_names() -> list[str]:
@@ -209,36 +201,29 @@ def generate(file: WorldFile, name: str, seed: int | None = None, *, where: str 
         UserError: The generator or a physics model is unknown, or settings are invalid or leave no room for start
             positions.
     """
-    generator: Generator = GENERATORS.load(file.generator)
+    generator: WorldGenerator = WORLD_GENERATORS.load(file.generator)
     settings: Any = schema.load(generator.settings, file.settings, f"{where}: settings")
     seed = file.seed if seed is None else seed
     check_switches(file.physics, f"{where}: physics")
 
-    def built(
-        layout: Layout, obstacles: tuple[Obstacle, ...], places: tuple[Point, ...], rules: Starts | None
-    ) -> World:
-        return World(
-            name=name,
-            seed=seed,
-            floor=file.floor,
-            obstacles=obstacles,
-            bounds_m=layout.bounds_m,
-            starts_m=places,
-            physics=dict(file.physics),
-            wind=file.wind,
-            starts=rules,
-            floor_map=layout.floor_map,
-        )
+    def built(layout: WorldLayout, obstacles: tuple[Obstacle, ...], **starts: Any) -> World:
+        drawn: dict[str, Any] = {
+            "seed": seed,
+            "obstacles": obstacles,
+            "bounds_m": layout.bounds_m,
+            "floor_map": layout.floor_map,
+        }
+        return World(name=name, floor=file.floor, physics=dict(file.physics), wind=file.wind, **drawn, **starts)
 
     if generator.takes_seed:
         if file.obstacles or file.starts != Starts():
             raise UserError(
-                f"{where}: the generator '{file.generator}' chooses what stands where and the start places itself:"
+                f"{where}: the generator '{file.generator}' places obstacles and starts itself:"
                 " leave out 'obstacles' and 'starts'."
             )
         layout = generator.draw(settings, seed)
         _check(layout.obstacles, layout, where)
-        return built(layout, layout.obstacles, layout.starts_m or (), None)
+        return built(layout, layout.obstacles, starts_m=layout.starts_m or ())
     reason = ""
     for attempt in range(_DRAWS):
         rng = np.random.Generator(np.random.PCG64([seed, attempt]))
@@ -250,14 +235,14 @@ def generate(file: WorldFile, name: str, seed: int | None = None, *, where: str 
         except NoRoom as error:
             reason = str(error)
             continue
-        return built(layout, obstacles, places, file.starts)
+        return built(layout, obstacles, starts_m=places, starts=file.starts)
     raise UserError(
         f"{where}: no world with seed {seed} has room for its start places; in the last of {_DRAWS} draws, {reason}."
         " Set fewer or smaller obstacles, or ask for less under 'starts'."
     )
 
 
-def _check(obstacles: tuple[Obstacle, ...], layout: Layout, where: str) -> None:
+def _check(obstacles: tuple[Obstacle, ...], layout: WorldLayout, where: str) -> None:
     names: set[str] = set()
     parts_of(obstacles, where)
     low, high = layout.bounds_m

@@ -14,9 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from rlstack.training.algorithm import Actor
+from rlstack.training.networks import Normalised, relu_layers
 
 
-class ChunkActor(Actor):
+class ChunkActor(Normalised, Actor):
     """Normalisation, dense layers, and a chunk of actions, of which the present one is executed.
 
     Args:
@@ -40,11 +41,9 @@ class ChunkActor(Actor):
         decay: float = 0.01,
         history: int = 1,
     ) -> None:
-        super().__init__()
+        super().__init__(inputs)
         self.inputs, self.actions, self.chunk, self.history = inputs, actions, chunk, history
         self.executed = min(executed, chunk)
-        self.register_buffer("mean", torch.zeros(inputs))
-        self.register_buffer("scale", torch.ones(inputs))
         self.register_buffer("weight", torch.exp(decay * torch.arange(chunk)))
         widths = [inputs * history, *hidden, chunk * actions]
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
@@ -57,23 +56,11 @@ class ChunkActor(Actor):
             memory |= {"left": (1,)} if self.executed else {"weight": (ahead,)}
         self.memory = memory
 
-    mean: Tensor
-    scale: Tensor
     weight: Tensor
-
-    def normalise_by(self, observations: Tensor) -> None:
-        """Set the normalisation to mean and standard deviation of observations (samples, columns)."""
-        self.mean.copy_(observations.mean(dim=0))
-        # do not amplify columns that hardly vary: below this they are mostly noise
-        self.scale.copy_(1.0 / observations.std(dim=0, correction=min(len(observations) - 1, 1)).clamp(min=0.05))
 
     def plan(self, observations: Tensor) -> Tensor:
         """Return chunks (batch, chunk, actions) for observations (batch, history, columns), oldest first."""
-        x = ((observations - self.mean) * self.scale).flatten(start_dim=1)
-        *hidden, last = self.layers
-        for layer in hidden:
-            x = torch.relu(layer(x))
-        planned: Tensor = last(x)
+        planned = relu_layers(self.layers, self.normalised(observations).flatten(start_dim=1))
         return planned.reshape(-1, self.chunk, self.actions)
 
     def forward(self, observation: Tensor, memory: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:

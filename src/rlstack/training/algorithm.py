@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
+import torch
 from torch import Tensor, nn
 
 from rlstack.errors import UserError
-from rlstack.tasks.core.interface import LearningEnvironment
+from rlstack.tasks.core.learning_environment import GoalStep, LearningEnvironment, StepResult, failed
+from rlstack.tasks.core.pipeline import TermInfo
 
 
 class NotFinite(UserError):
@@ -60,7 +63,7 @@ class Algorithm(Protocol):
     needs_gradients: ClassVar[bool]
     """Whether it needs a differentiable simulator."""
     steps_per_iteration: int
-    """Environment steps of one iteration over all robots."""
+    """Environment steps of one iteration over all robots; others, if any, are counted by an ``extra_steps``."""
 
     def __init__(self, settings: Any, environment: LearningEnvironment) -> None:
         """Build networks and buffers for one environment."""
@@ -85,17 +88,74 @@ class Algorithm(Protocol):
         """Restore the state that :meth:`state_dict` returned."""
 
 
+class RolloutTotals:
+    """Sums of rewards and ended episodes over the steps of a rollout."""
+
+    def __init__(self) -> None:
+        self.terms: dict[str, Tensor] = {}
+        """Sum of each reward term's mean over the robots."""
+        self._ended = self._lost = self._won = torch.zeros(())
+
+    def add(self, result: StepResult, lost: Tensor | None = None) -> None:
+        """Add a step; ``lost`` (N,) are the robots that failed in it, by default those of :func:`failed`."""
+        for name, term in result.terms.items():
+            self.terms[name] = self.terms.get(name, 0.0) + term.mean()
+        self._ended = self._ended + result.done.sum()
+        self._lost = self._lost + (failed(result) if lost is None else lost).sum()
+        if isinstance(result, GoalStep):
+            self._won = self._won + (result.success & result.done).sum()
+
+    def result(self, rate: float, scalars: Mapping[str, float]) -> IterationResult:
+        """Return the result of an iteration; ``rate`` is that of the control divided by the number of steps, Hz."""
+        earned = {f"reward/{name}": float(total) * rate for name, total in self.terms.items()}
+        return IterationResult(sum(earned.values()), self._share(self._lost), {**scalars, **earned})
+
+    @property
+    def lost_share(self) -> float:
+        """Share of the ended episodes that failed."""
+        return self._share(self._lost)
+
+    @property
+    def success(self) -> float:
+        """Share of the ended episodes that succeeded."""
+        return self._share(self._won)
+
+    def _share(self, count: Tensor) -> float:
+        return float(count / self._ended.clamp(min=1))
+
+
+def check_finite(values: Mapping[str, Any], message: str) -> None:
+    """Check tensors or numbers by name; ``message`` has ``{}`` in place of the name.
+
+    Raises:
+        NotFinite: One of them is not finite.
+    """
+    for name, value in values.items():
+        if not torch.isfinite(torch.as_tensor(value)).all():
+            raise NotFinite(message.format(name))
+
+
+def check_observation(observation: Tensor, table: Sequence[TermInfo], message: str) -> None:
+    """Check an observation (..., columns); see :func:`check_finite`."""
+    if not torch.isfinite(observation).all():
+        check_finite({t.name: observation[..., t.start : t.start + t.size] for t in table}, message)
+
+
+def check_widths(settings: Any, *names: str) -> None:
+    """Raise ``ValueError`` if the widths of a network's hidden layers, in settings of these names, are empty."""
+    for name in names:
+        if not getattr(settings, name):
+            raise ValueError(f"{name}: [] is not allowed: must be the widths of at least one layer.")
+
+
+def cosine_decay(first: float, last: float, done: float) -> float:
+    """Return a learning rate that decays from ``first`` to ``last`` along a cosine, after a share 0 to 1 of the run."""
+    return last + (first - last) * 0.5 * (1.0 + math.cos(math.pi * min(max(done, 0.0), 1.0)))
+
+
 @runtime_checkable
 class KeepsReplay(Protocol):
     """An algorithm with experience on disk, outside of checkpoints."""
 
     def open(self, folder: Path) -> None:
         """Open the experience in a run's folder, which may hold some already; called before the first iteration."""
-
-
-@runtime_checkable
-class TakesMore(Protocol):
-    """An algorithm whose robots may take extra steps outside of iterations."""
-
-    extra_steps: int
-    """Extra steps so far, over all robots."""

@@ -37,7 +37,7 @@ class TrainOptions(Generic[Chosen]):
     out: _Folder = None
     """The run's folder, which must not exist yet; default: the next free runs/<name>-NNN."""
     json: _File = None
-    """Write the figures of the end to this file as well."""
+    """Also write the final figures to this file (JSON)."""
     show_task: bool = False
     """Print the task's inputs, actions, rewards and pass criteria, and exit without training."""
 
@@ -49,7 +49,7 @@ class ResumeOptions:
     resume: Annotated[Path, tyro.conf.arg(metavar="RUN")]
     """The run's folder."""
     json: _File = None
-    """Write the figures of the end to this file as well."""
+    """Also write the final figures to this file (JSON)."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,9 @@ def parse_recipe(name: str, words: Sequence[str] = (), prog: str = "rlstack trai
         SystemExit: A field does not exist or is of the wrong type (status 2), or help was requested (status 0).
     """
     recipe = load_recipe(name)
-    recipe, told = switched(recipe, _said(words, "--task", recipe.task), _said(words, "--algorithm", recipe.algorithm))
-    for sentence in told:
+    task, algorithm = ((option, getattr(recipe, option)) for option in ("task", "algorithm"))
+    recipe, notes = switched(recipe, _option_value(words, *task), _option_value(words, *algorithm))
+    for sentence in notes:
         print(sentence, file=sys.stderr)
     kind: Any = TrainOptions[Recipe[type(recipe.task_settings), type(recipe.algorithm_settings)]]  # type: ignore[misc]
     options: TrainOptions[Recipe[Any, Any]] = tyro.cli(
@@ -84,26 +85,26 @@ def parse_recipe(name: str, words: Sequence[str] = (), prog: str = "rlstack trai
         prog=f"{prog} {name}",
         config=(tyro.conf.FlagCreatePairsOff,),
     )
-    if options.recipe != recipe or told:
+    if options.recipe != recipe or notes:
         check_recipe(options.recipe, f"The recipe {name} as changed on the command line")
     return options
 
 
-def _said(words: Sequence[str], option: str, default: str) -> str:
-    """Return the last value of an option that determines the other options."""
-    said = default
+def _option_value(words: Sequence[str], option: str, default: str) -> str:
+    """Return the last value of ``--option``, which determines the other options."""
+    found = default
     for word, after in zip(words, [*words[1:], "-"]):
-        key, given, text = word.partition("=")
-        if key == option and (given or not after.startswith("-")):
-            said = text if given else after
-    return said
+        key, equals, text = word.partition("=")
+        if key == f"--{option}" and (equals or not after.startswith("-")):
+            found = text if equals else after
+    return found
 
 
 def train_command(words: Sequence[str], devices: Devices | None = None) -> int:
     """Run ``rlstack train`` with the given words and return the exit status; ``devices`` allow human intervention."""
     if words and words[0].startswith("-") and any(word.partition("=")[0] == "--resume" for word in words):
-        asked = ["--help"] if {"-h", "--help"} & set(words) else list(words)
-        options = tyro.cli(ResumeOptions, args=asked, prog="rlstack train")
+        arguments = ["--help"] if {"-h", "--help"} & set(words) else list(words)
+        options = tyro.cli(ResumeOptions, args=arguments, prog="rlstack train")
         import_torch()
         from rlstack.training import run
         from rlstack.training.progress import ProgressDisplay
@@ -118,7 +119,7 @@ def train_command(words: Sequence[str], devices: Devices | None = None) -> int:
     options_ = parse_recipe(words[0], words[1:])
     if options_.show_task:
         from rlstack.robots import load_robot
-        from rlstack.tasks.core.card import describe_task
+        from rlstack.tasks.core.task_card import describe_task
 
         print(describe_task(options_.recipe.task_settings, load_robot(options_.recipe.robot)), end="")
         return 0
@@ -129,8 +130,8 @@ def train_command(words: Sequence[str], devices: Devices | None = None) -> int:
 def train(recipe: Recipe[Any, Any], out: Path | None = None, devices: Devices | None = None) -> Result:
     """Train a recipe with a progress display, in ``out`` or the next free folder under runs/; see :func:`run.start`."""
     from rlstack.training import run
-    from rlstack.training.folder import new_folder
     from rlstack.training.progress import ProgressDisplay
+    from rlstack.training.run_folder import new_folder
 
     folder = out or new_folder(recipe.name)
     print(
@@ -156,7 +157,7 @@ def export_command(words: Sequence[str]) -> int:
     return 0
 
 
-def flown_by(recipe: Recipe[Any, Any], policy: Path) -> str:
+def verification_robot(recipe: Recipe[Any, Any], policy: Path) -> str:
     """Return the robot to verify a new policy on: the recipe's, or the first known one in the policy's family if the
     recipe's is outside it."""
     from rlstack.kinds.quadrotor.spec import load_quadrotor
@@ -187,7 +188,7 @@ def for_a_family(recipe: Recipe[Any, Any]) -> bool:
 
 def report(result: Result, json_file: Path | None) -> int:
     """Print a run's result and the next command, write its figures, and return the exit status."""
-    from rlstack.verification.evaluator import describe_evaluation
+    from rlstack.verification.training_evaluation import describe_evaluation
 
     recipe = result.recipe
     print(
@@ -196,7 +197,7 @@ def report(result: Result, json_file: Path | None) -> int:
     )
     if not result.finished:
         print(f"Resume:  rlstack train --resume {result.folder}")
-    option = robot_option(flown_by(recipe, result.policy), for_a_family(recipe))
+    option = robot_option(verification_robot(recipe, result.policy), for_a_family(recipe))
     print(f"Policy:  {result.policy}\nNext:    rlstack verify {result.policy}{option}")
     if json_file is not None:
         write_atomically(json_file, result.as_json())
@@ -208,8 +209,8 @@ def _usage() -> str:
     return (
         "usage: rlstack train RECIPE [options]     train a recipe (a name or a YAML file)\n"
         "       rlstack train RECIPE --help        every field of the recipe as an option\n"
-        "       rlstack train RECIPE --show-task   what is sensed, done, rewarded and judged\n"
-        "       rlstack train --resume RUN         go on with a run\n\n"
+        "       rlstack train RECIPE --show-task   inputs, actions, rewards and pass criteria\n"
+        "       rlstack train --resume RUN         resume a run\n\n"
         f"recipes:\n{recipes}"
     )
 

@@ -10,7 +10,7 @@ leads. A person's commands may differ from those of a policy.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlstack.data.demonstrations import ACTION, Demonstrations
-from rlstack.data.lerobot import Dataset, Feature, check_fits, image
-from rlstack.demonstrations.metadata import COMMAND, STATE, check_learned, name_of
+from rlstack.data.lerobot import ACTION, Dataset, Feature, check_fits, image
+from rlstack.demonstrations.metadata import COMMAND, STATE, check_learned, task_name
 from rlstack.errors import UserError
-from rlstack.interfaces.image_reader import is_picture
-from rlstack.interfaces.robot_signals import shape_of
+from rlstack.interfaces.image_reader import is_image
+from rlstack.interfaces.kind_signals import shape_of
 from rlstack.interfaces.signals import SENSED, camera_of
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.tasks.core.pipeline import Tensors
@@ -43,13 +42,13 @@ def frame_features(environment: Any) -> dict[str, Feature]:
 
 def feature_of(signal: str) -> str:
     """Return the name of the feature that holds a signal: ``observation.images.wrist`` of ``wrist_image``."""
-    picture = is_picture(SENSED[signal])
+    picture = is_image(SENSED[signal])
     return f"{OBSERVATION}images.{camera_of(SENSED[signal])}" if picture else OBSERVATION + signal
 
 
 def _feature(name: str, robot: Manipulator) -> Feature:
     shape = shape_of(SENSED[name], robot)
-    return image(int(shape[0]), int(shape[1])) if is_picture(SENSED[name]) else Feature("float32", (int(shape[0]),))
+    return image(int(shape[0]), int(shape[1])) if is_image(SENSED[name]) else Feature("float32", (int(shape[0]),))
 
 
 def recorded(path: Path, environment: Any, wanted: int) -> list[list[Rows]]:
@@ -63,20 +62,20 @@ def recorded(path: Path, environment: Any, wanted: int) -> list[list[Rows]]:
     """
     if not hasattr(environment.pipeline, "axes"):
         raise UserError(f"dataset: {path} is refused: {type(environment.task).__name__} is not a manipulation task.")
-    held = fitting(path, environment, frame_features(environment))
-    if any(is_picture(SENSED[name]) for name in environment.task.inputs):
+    held, names = fitting(path, environment, frame_features(environment))
+    if any(is_image(SENSED[name]) for name in environment.task.inputs):
         raise UserError(
             f"dataset: {path} is not allowed: a task with cameras learns from its scripted expert's demonstrations"
             " for now, since frames lack the position of the object. Leave it out."
         )
-    return [_steps(held[number], environment) for number in successful(held, wanted)]
+    return [_steps(held.read(number, names), environment) for number in successful(held, wanted)]
 
 
-def fitting(path: Path, environment: Any, features: dict[str, Feature]) -> Demonstrations:
-    """Return a dataset's demonstrations if they fit ``environment`` and their frames have ``features``.
+def fitting(path: Path, environment: Any, features: dict[str, Feature]) -> tuple[Dataset, tuple[str, ...]]:
+    """Return a dataset that fits ``environment`` and has ``features``, and the names of the features to read.
 
     Raises:
-        UserError: They are of another robot, rate, camera, task or motion, or lack a feature, which the message names.
+        UserError: It is of another robot, rate, camera, task or motion, or lacks a feature.
     """
     check_learned(path, environment.task)
     robot, rate = environment.robot.name, environment.task.rate_hz
@@ -85,15 +84,16 @@ def fitting(path: Path, environment: Any, features: dict[str, Feature]) -> Demon
     if STATE in held.features and f"{OBSERVATION}joint_position" not in held.features:
         raise UserError(
             f"{path} has joints only in {STATE}, for LeRobot's policies, and no {OBSERVATION}joint_position and so on:"
-            f" to learn from bags, run rlstack demo import with --task {name_of(environment.task)}."
+            f" to learn from bags, run rlstack demo import with --task {task_name(environment.task)}."
         )
     driven = held.features.get(COMMAND)
     if driven is not None and driven.names == tuple(f"{drive.name}.pos" for drive in environment.robot.drives):
         features = {**features, COMMAND: driven}
-    return Demonstrations(path, robot, rate, features)
+    check_fits((held.robot_type, held.fps, held.features), (robot, rate, features), str(path))
+    return held, tuple(features)
 
 
-def successful(held: Demonstrations, wanted: int) -> list[int]:
+def successful(held: Dataset, wanted: int) -> list[int]:
     """Return the numbers of the first successful demonstrations; report on stderr how many were skipped.
 
     Raises:
@@ -104,58 +104,66 @@ def successful(held: Demonstrations, wanted: int) -> list[int]:
     if len(found) < wanted:
         some = f", of which {len(found)} succeeded" if len(found) < len(held) else ""
         raise UserError(
-            f"{held.dataset.path} has {len(held)} demonstrations{some}, but {wanted} are required: set"
+            f"{held.path} has {len(held)} demonstrations{some}, but {wanted} are required: set"
             f" fewer (--algorithm-settings.demonstrations {len(found)})."
         )
     if found and (missed := found[-1] + 1 - len(found)):
-        print(f"{held.dataset.path}: {missed} demonstrations did not succeed and are skipped.", file=sys.stderr)
+        print(f"{held.path}: {missed} demonstrations did not succeed and are skipped.", file=sys.stderr)
     return found
 
 
-def remembered(
-    pipeline: Any, prepared: Tensors, memory: Tensors, frames: Mapping[str, np.ndarray], number: int
-) -> dict[str, Tensor]:
-    """Return the pipeline's memory after a frame of an episode; ``prepared`` for its observation."""
-    action = torch.from_numpy(np.array(frames[ACTION][number][None])).clamp(-1.0, 1.0)
-    if COMMAND not in frames:
-        after: dict[str, Tensor] = pipeline.remember(prepared, memory, action)
-        return after
-    command = torch.from_numpy(np.array(frames[COMMAND][number][None]))
-    after = pipeline.remember_command(prepared, memory, action, command)
-    return after
+def _succeeded(held: Dataset, number: int) -> bool:
+    return bool(held.read(number, [SUCCESS], start=held.episodes[number].length - 1)[SUCCESS].any())
 
 
-def _succeeded(held: Demonstrations, number: int) -> bool:
-    length = held.dataset.episodes[number].length
-    return bool(held.dataset.read(number, [SUCCESS], start=length - 1)[SUCCESS].any())
+def steps_of_frames(
+    frames: Mapping[str, np.ndarray], environment: Any, row: Callable[[int, Tensors, Tensor], Rows]
+) -> list[Rows]:
+    """Return an episode's frames as steps, with observations from running the pipeline over their sequence.
 
+    Args:
+        frames: Its features by name.
+        environment: The environment of the task.
+        row: Returns the fields of a frame, besides the action, for its number, its prepared inputs and its observation
+            (1, columns).
 
-def _steps(frames: dict[str, np.ndarray], environment: Any) -> list[Rows]:
-    """Return an episode's frames as steps, with observations from running the pipeline over their sequence."""
-    pipeline, task = environment.pipeline, environment.task
-    frames = {name: np.array(values) for name, values in frames.items()}  # the dataset's arrays are read-only
-    memory = {name: torch.zeros(1, *shape) for name, shape in pipeline.memory.items()}
-    seen: list[Rows] = []
+    Returns:
+        The first observation, then each step with the observation after it; the last frame also stands in for the
+        observation after it.
+    """
+    pipeline, seen = environment.pipeline, list[Rows]()
+    memory = pipeline.initial_memory(1)
     with torch.no_grad():
-        for number, action in enumerate(torch.from_numpy(frames[ACTION]).clamp(-1.0, 1.0)):
-            inputs = {name: torch.from_numpy(frames[OBSERVATION + name][number][None]) for name in task.inputs}
+        for number, taken in enumerate(np.array(frames[ACTION])):
+            inputs = {
+                name: torch.from_numpy(np.array(frames[feature_of(name)][number][None], np.float32))
+                for name in environment.task.inputs
+            }
+            action = torch.from_numpy(taken[None]).clamp(-1.0, 1.0)
             prepared = pipeline.prepare(inputs, memory)
-            achieved = prepared[task.moved]
-            seen.append(
-                {
-                    "observation": pipeline.observe(prepared, memory)[0].numpy(),
-                    "achieved": achieved[0].numpy(),
-                    "action": action.numpy(),
-                    "reward": environment.reward_of(achieved, inputs["goal_position"])[0].numpy(),
-                    "goes_on": np.array(1.0, np.float32),
-                }
-            )
-            memory = remembered(pipeline, prepared, memory, frames, number)
-    steps = [seen[0]]
+            observed = row(number, prepared, pipeline.observe(prepared, memory))
+            seen.append({**observed, "action": action[0].numpy()})
+            if COMMAND in frames:
+                command = torch.from_numpy(np.array(frames[COMMAND][number][None]))
+                memory = pipeline.remember_command(prepared, memory, action, command)
+            else:
+                memory = pipeline.remember(prepared, memory, action)
     # a step's action is in its own frame; its next observation and reward are in the next one
-    for before, after in pairwise(seen):
-        steps.append({**after, "action": before["action"]})
-    if bool(frames[SUCCESS][-1].any()):
-        none = np.array(0.0, np.float32)
-        steps.append({**seen[-1], "reward": none, "goes_on": none})
-    return steps
+    return [seen[0], *({**after, "action": here["action"]} for here, after in pairwise([*seen, seen[-1]]))]
+
+
+def _steps(frames: Mapping[str, np.ndarray], environment: Any) -> list[Rows]:
+    """Return an episode's frames as steps with their rewards."""
+
+    def row(number: int, prepared: Tensors, observation: Tensor) -> Rows:
+        achieved = prepared[environment.task.moved]
+        return {
+            "observation": observation[0].numpy(),
+            "achieved": achieved[0].numpy(),
+            "reward": environment.reward_of(achieved, prepared["goal_position"])[0].numpy(),
+            "goes_on": np.array(1.0, np.float32),
+        }
+
+    *steps, last = steps_of_frames(frames, environment, row)
+    none = np.array(0.0, np.float32)
+    return [*steps, {**last, "reward": none, "goes_on": none}] if bool(frames[SUCCESS][-1].any()) else steps

@@ -15,9 +15,9 @@ from rlstack.data.replay.spec import read_spec
 from rlstack.data.replay.storage import SPEC_FILE
 from rlstack.errors import UserError
 from rlstack.schema import value
-from rlstack.tasks.core.interface import GoalStep, LearningEnvironment, ScriptedEnvironment
+from rlstack.tasks.core.learning_environment import GoalStep, LearningEnvironment, ScriptedEnvironment
 from rlstack.training.dataset_demonstrations import recorded
-from rlstack.training.hindsight_replay import HindsightReplay, Rows, each, rows_of
+from rlstack.training.hindsight_replay import HindsightReplay, Rows, each, keep_episode, rows_of
 
 DEMONSTRATIONS = "demonstrations"
 """Folder of demonstrations in a run's folder."""
@@ -72,8 +72,7 @@ def open_demonstrations(
         earned: Whether rewards are learned from, and not just actions.
 
     Raises:
-        UserError: The expert seldom succeeds, the dataset does not fit the task or holds fewer, or its rewards are
-            unknown.
+        UserError: The expert seldom succeeds, or the dataset does not fit, has fewer, or lacks the task's rewards.
     """
     rewards = getattr(environment.task, "rewards", "sparse")
     if dataset and earned and rewards != "sparse":
@@ -101,7 +100,7 @@ def open_demonstrations(
             found = []
         kept = HindsightReplay(environment, capacity, where, seed, lanes=1)
     for episode in found:
-        kept.add_episode(episode)
+        keep_episode(kept.buffer, episode)
     return kept
 
 
@@ -112,7 +111,7 @@ def _make(environment: ScriptedEnvironment, capacity: int, where: Path, found: l
         shutil.rmtree(left, ignore_errors=True)
     made = HindsightReplay(environment, capacity, beside, lanes=1)
     for episode in found:
-        made.add_episode(episode)
+        keep_episode(made.buffer, episode)
     made.buffer.flush()
     made.close()
     os.replace(beside, where)
@@ -123,11 +122,7 @@ def _episodes(environment: ScriptedEnvironment, wanted: int, dataset: str) -> li
 
 
 def demonstrated(environment: ScriptedEnvironment, wanted: int) -> list[Episode]:
-    """Return ``wanted`` successful episodes of the task's scripted expert, then reset the robots.
-
-    Raises:
-        UserError: The expert seldom succeeds.
-    """
+    """Return ``wanted`` successful episodes of the task's scripted expert; see :func:`successes`."""
     if wanted <= 0:
         return []
 

@@ -19,16 +19,23 @@ from rlstack.errors import UserError
 from rlstack.interfaces import signals
 from rlstack.policies import PolicyOutputError, contract_for, contract_for_family, load_policy, write_policy
 from rlstack.policies.contract import NEXT_STATE_PREFIX, STATE_PREFIX, Contract, Port
-from rlstack.policies.family import bind
+from rlstack.policies.family_contract import bind
 from rlstack.robots import RobotSpec, frames
 from rlstack.tasks.core.pipeline import Pipeline
-from rlstack.tasks.core.settings import for_robot
 from rlstack.training.algorithm import Actor
 
 TOLERANCE = 1e-5
 """Largest difference between the exported graph and the training policy, as a share of the command's range."""
 
 _PIPELINE, _ACTOR = "pipeline.", "actor."
+
+_CONSTANT_SHAPES = (
+    "torch/nn/modules/rnn.py",  # number of axes
+    "rlstack/control/inverse_kinematics.py",  # number of joints
+    "rlstack/tasks/manipulator/camera_observations.py",  # length of the tool's track
+    "rlstack/tasks/wheeled_base/exploration/pipeline.py",  # size of the local map
+)
+"""Modules in which tracing makes constants of array sizes, which are the same for every input."""
 
 
 class PolicyGraph(nn.Module):
@@ -110,7 +117,7 @@ def make_contract(name: str, task_name: str, task: Any, robot: RobotSpec, graph:
         "task": task_name,
         "rate_hz": task.rate_hz,
         "state": graph.memory,
-        "envelope": for_robot(task, robot).envelope(),
+        "envelope": task.fitted(robot).envelope(),
         **facts,
     }
     if family := getattr(task, "family", None):
@@ -180,8 +187,8 @@ def _to_onnx(graph: PolicyGraph, contract: Contract) -> onnx.ModelProto:
         for name, shape in {**inputs, **outputs}.items()
     }
     written: Any = BytesIO()  # torch accepts a file, though its annotation wants a name
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         torch.onnx.export(
             graph.eval(),
             examples,
@@ -192,6 +199,12 @@ def _to_onnx(graph: PolicyGraph, contract: Contract) -> onnx.ModelProto:
             opset_version=20,
             dynamo=False,
         )
+    for warning in caught:
+        if warning.category is torch.jit.TracerWarning and not warning.filename.endswith(_CONSTANT_SHAPES):
+            raise UserError(
+                f"The policy cannot be exported: {warning.filename}, line {warning.lineno}, makes a Python value of a"
+                f" tensor, which would be a constant in the file ({warning.message}). Compute it with tensors."
+            )
     model = onnx.load_from_string(written.getvalue())
     # tracing drops unused inputs and does not infer every size
     for declared, ports in ((model.graph.input, inputs), (model.graph.output, outputs)):

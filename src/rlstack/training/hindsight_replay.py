@@ -14,7 +14,7 @@ from torch import Tensor
 
 from rlstack.data.replay import ReplayBuffer, ReplayReader, ReplaySpec, fields
 from rlstack.errors import UserError
-from rlstack.tasks.core.interface import GoalEnvironment, GoalStep
+from rlstack.tasks.core.learning_environment import GoalEnvironment, GoalStep
 
 REPLAY = "replay"
 """Folder of steps in a run's folder."""
@@ -47,12 +47,19 @@ def each(rows: Rows) -> list[Rows]:
 
 
 def keep_episode(buffer: ReplayBuffer, steps: Sequence[Rows]) -> None:
-    """Keep a whole episode: its first observation, then what each step was and led to, by the fields' names."""
+    """Store an episode: its first observation, then each step and the observation after it, by field name."""
     first, *others = steps
     spec = buffer.spec
     buffer.begin({name: first[name] for name in spec.observations})
     for step in others:
         buffer.add({n: step[n] for n in spec.transitions}, {n: step[n] for n in spec.observations})
+
+
+def episode_bounds(buffer: ReplayReader, index: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return (steps, 2): the rows of ``index`` that hold the first and last step of each step's episode."""
+    begins = np.flatnonzero(np.diff(buffer.bounds(index)[0], prepend=-1))
+    ends = np.append(begins[1:], len(index))
+    return np.repeat(np.stack([begins, ends - 1], axis=1), ends - begins, axis=0)
 
 
 def dealt(rows: Mapping[str, Tensor], count: int) -> list[dict[str, Tensor]]:
@@ -88,15 +95,17 @@ class ReplaySampler:
         """
         drawn = self.buffer.draw(count, self.rng)
         batch = {name: torch.from_numpy(array) for name, array in self.buffer.gather(drawn).items()}
-        other = slice(0, round(hindsight * count) if self._environment is not None else 0)
-        reached = None
-        if other.stop:
+        environment, reached = self._environment, None
+        other = slice(0, round(hindsight * count) if environment is not None else 0)
+        if environment is not None and other.stop:
             reached = torch.from_numpy(self.buffer.observe(self.buffer.later(drawn[other], self.rng))["achieved"])
-            self._relabel(batch, other, reached)
+            self._relabel(batch, "", other, reached)
+            batch["reward"][other] = environment.reward_of(batch["next_achieved"][other], reached)
+            batch["goes_on"][other] = 1.0  # termination depended on the original goal
         if ahead > 1:
             self._look_ahead(batch, drawn, ahead, gamma, other, reached)
         if reached is not None:
-            self._relabel_seen(batch, "next_", other, reached)
+            self._relabel(batch, "next_", other, reached)
         return batch
 
     def state_dict(self) -> dict[str, Any]:
@@ -135,17 +144,10 @@ class ReplaySampler:
                 batch[name][counts] = more[name][counts]
         batch["goes_on"] *= weight
 
-    def _relabel(self, batch: dict[str, Tensor], rows: slice, goal: Tensor) -> None:
+    def _relabel(self, batch: dict[str, Tensor], prefix: str, rows: slice, goal: Tensor) -> None:
         assert self._environment is not None
-        self._relabel_seen(batch, "", rows, goal)
-        batch["reward"][rows] = self._environment.reward_of(batch["next_achieved"][rows], goal)
-        batch["goes_on"][rows] = 1.0  # termination depended on the original goal
-
-    def _relabel_seen(self, batch: dict[str, Tensor], which: str, rows: slice, goal: Tensor) -> None:
-        assert self._environment is not None
-        name = f"{which}observation"
-        achieved = batch[f"{which}achieved"][rows]
-        batch[name][rows] = self._environment.relabelled(batch[name][rows], achieved, goal)
+        seen, achieved = batch[f"{prefix}observation"], batch[f"{prefix}achieved"][rows]
+        seen[rows] = self._environment.relabelled(seen[rows], achieved, goal)
 
 
 class HindsightReplay(ReplaySampler):
@@ -194,18 +196,16 @@ class HindsightReplay(ReplaySampler):
             now["achieved"] = self._made_by.achieved_goal().numpy()[lanes]
             self.buffer.begin_lanes(now, lanes)
 
-    def add(self, action: Tensor, result: GoalStep, who: Tensor | None = None) -> None:
-        """Store a step of all robots, or of ``who`` (N,) bool, and begin new episodes after those that ended."""
+    def add(self, action: Tensor, result: GoalStep, which: Tensor | None = None) -> None:
+        """Store a step of all robots, or of ``which`` (N,) bool, and begin new episodes after those that ended."""
+        which = torch.ones(self.buffer.spec.lanes, dtype=torch.bool) if which is None else which
+        self._store(np.flatnonzero(which.numpy()), action, result)
+        self.begin(result.actor, np.flatnonzero((result.done & which).numpy()))
+
+    def _store(self, robots: NDArray[np.intp], action: Tensor, result: GoalStep) -> None:
         rows, spec = rows_of(action, result), self.buffer.spec
-        who = torch.ones(spec.lanes, dtype=torch.bool) if who is None else who
-        robots = np.flatnonzero(who.numpy())
         made = {name: rows[name][robots] for name in spec.transitions}
         self.buffer.add_lanes(made, {name: rows[name][robots] for name in spec.observations}, robots)
-        self.begin(result.actor, np.flatnonzero((result.done & who).numpy()))
-
-    def add_episode(self, steps: Sequence[Rows]) -> None:
-        """Keep a whole episode: its first observation, then what each step was and led to, by the fields' names."""
-        keep_episode(self.buffer, steps)
 
     def close(self) -> None:
         """Close the files."""
@@ -214,7 +214,7 @@ class HindsightReplay(ReplaySampler):
             self._temporary.cleanup()
 
 
-class InterventionReplay:
+class InterventionReplay(HindsightReplay):
     """Replay buffer of the steps of N robots in which someone intervened.
 
     Args:
@@ -225,12 +225,8 @@ class InterventionReplay:
     """
 
     def __init__(self, environment: GoalEnvironment, capacity: int, folder: Path | None, seed: int) -> None:
-        where = None if folder is None else folder / INTERVENTIONS
-        self.steps = HindsightReplay(environment, capacity, where, seed)
+        super().__init__(environment, capacity, None if folder is None else folder / INTERVENTIONS, seed)
         self._running = np.zeros(environment.count, dtype=np.bool_)
-
-    def __len__(self) -> int:
-        return len(self.steps)
 
     def keep(self, now: Tensor, observation: Tensor, achieved: Tensor, action: Tensor, result: GoalStep) -> None:
         """Store a step of the robots with an intervention.
@@ -242,13 +238,11 @@ class InterventionReplay:
             action: (N, actions) executed.
             result: Result of the step.
         """
-        who, buffer = now.numpy(), self.steps.buffer
-        fresh, robots = np.flatnonzero(who & ~self._running), np.flatnonzero(who)
+        which = now.numpy()
+        fresh, robots = np.flatnonzero(which & ~self._running), np.flatnonzero(which)
         if len(fresh):
             before = {"observation": observation.numpy()[fresh], "achieved": achieved.numpy()[fresh]}
-            buffer.begin_lanes(before, fresh)
+            self.buffer.begin_lanes(before, fresh)
         if len(robots):
-            rows, spec = rows_of(action, result), buffer.spec
-            made = {name: rows[name][robots] for name in spec.transitions}
-            buffer.add_lanes(made, {name: rows[name][robots] for name in spec.observations}, robots)
-        self._running = who & ~result.done.numpy()
+            self._store(robots, action, result)
+        self._running = which & ~result.done.numpy()

@@ -18,13 +18,13 @@ from rlstack.hardware.intervention import InterventionDetector
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.tasks.manipulator.environment import ArmEnvironment
 from rlstack.tasks.manipulator.trials import Motion
-from rlstack.training.intervention_strategies import IntervenerSettings, Intervention
+from rlstack.training.intervention_strategies import IntervenerSettings, Intervention, NoIntervention
 
 Devices = Callable[[str, Manipulator, Motion, str], Any]
 """Returns an unopened device for its name, an arm, the meaning of full speed, and the namespace of its topics."""
 
 
-class HumanIntervener:
+class HumanIntervener(NoIntervention):
     """See :class:`rlstack.training.intervention_strategies.Intervener`.
 
     :class:`rlstack.hardware.intervention.InterventionDetector` detects when the person takes over.
@@ -58,23 +58,16 @@ class HumanIntervener:
         if begins[0]:
             forget_gripper(self._device)
         hand = self._read()
-        led, self._leads = self._leads, self._takeover.leads(hand, bool(begins[0]))
-        if self._leads != led:
+        before, self._leads = self._leads, self._takeover.leads(hand, bool(begins[0]))
+        if self._leads != before:
             self._say("You lead." if self._leads else "The policy acts.")
         if not self._leads:
             return Intervention(torch.zeros(1, dtype=torch.bool), proposed)
         action = action_of(hand, environment.task.axes)
         seen = {name: array[0] for name, array in environment.senses().items()}
         self._clippings.tell(clippings(environment, seen, action))
-        told = torch.from_numpy(np.clip(action, -1.0, 1.0).astype(np.float32))
-        return Intervention(torch.ones(1, dtype=torch.bool), told[None])
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return an empty state: a resumed run starts without an intervention."""
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """No-op."""
+        clipped = torch.from_numpy(np.clip(action, -1.0, 1.0).astype(np.float32))
+        return Intervention(torch.ones(1, dtype=torch.bool), clipped[None])
 
     def _read(self) -> TeleopInput:
         if self.stopped:
@@ -85,7 +78,7 @@ class HumanIntervener:
             self._say(str(error))
             self.stopped = True
             return TeleopInput(intervene=False)
-        self.stopped = STOP in hand.said
+        self.stopped = STOP in hand.events
         return TeleopInput(intervene=False) if self.stopped else hand
 
 
@@ -116,7 +109,8 @@ def human_intervener(algorithm: Any, environment: Any, devices: Devices | None) 
         device.open()
         if device.live and device.read().joints is not None:
             raise UserError(f"{settings.teleop} commands joints, but actions move the tool: use another device.")
-        hand = HumanIntervener(device, environment, _say, _shown(environment, opened) if settings.view else _nothing)
+        shown = [_shown(environment, opened)] if settings.view else []
+        hand = HumanIntervener(device, environment, _say, *shown)
         _say(device.keys)
         algorithm.intervener = hand
         yield hand
@@ -130,10 +124,6 @@ def _shown(environment: ArmEnvironment, opened: ExitStack) -> Callable[[], None]
     window = Viewer(worlds.model)
     opened.callback(window.close)
     return lambda: window.show(worlds.state[0])
-
-
-def _nothing() -> None:
-    pass
 
 
 def _say(sentence: str) -> None:

@@ -10,16 +10,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlstack.data.demonstrations import ACTION
 from rlstack.data.lerobot import Feature
 from rlstack.data.replay import ReplayBuffer, ReplayReader, ReplaySpec, fields
 from rlstack.data.replay.storage import SPEC_FILE
-from rlstack.demonstrations.metadata import KNOWN, TOLD
-from rlstack.tasks.core.interface import GoalStep, ScriptedEnvironment
-from rlstack.tasks.manipulator.terms import DECIMETRES
-from rlstack.training.dataset_demonstrations import feature_of, fitting, frame_features, remembered, successful
+from rlstack.demonstrations.metadata import GROUND_TRUTH, SIMULATION_PREFIX
+from rlstack.tasks.core.learning_environment import GoalStep, ScriptedEnvironment
+from rlstack.tasks.core.pipeline import Tensors
+from rlstack.tasks.manipulator.observations import DECIMETRES
+from rlstack.training.dataset_demonstrations import fitting, frame_features, steps_of_frames, successful
 from rlstack.training.demonstrations import successes
-from rlstack.training.hindsight_replay import Rows, each, keep_episode, went_on
+from rlstack.training.hindsight_replay import Rows, each, episode_bounds, keep_episode, went_on
 from rlstack.training.vision_encoder import LABELS, Split, turned
 
 FOLDER = "pictures"
@@ -29,8 +29,7 @@ _TOGETHER = 256
 """Steps whose images are in memory at once."""
 
 _REDRAWN = 0.2
-"""Share of steps after which a scene's appearance changes: most of an episode shows the same box at rest, and one
-appearance per episode is too few."""
+"""Share of steps after which a scene's appearance changes, since one per episode is too few."""
 
 _KEPT = 0.85
 """Share of the tool's noise that remains one step later."""
@@ -51,17 +50,14 @@ class ImageReplay:
             for name in ("state", "labels", "action"):
                 found.setdefault(name, []).append(rows[name])
         self.state, self.labels, self.action = (torch.from_numpy(np.concatenate(rows)) for rows in found.values())
-        begins = np.flatnonzero(np.diff(buffer.bounds(self.index)[0], prepend=-1))
-        ends = np.append(begins[1:], len(self.index))
-        bounds = np.repeat(np.stack([begins, ends - 1], axis=1), ends - begins, axis=0)
-        self.bounds = torch.from_numpy(bounds)
+        self.bounds = torch.from_numpy(episode_bounds(buffer, self.index))
         """(steps, 2): first and last step of each step's episode."""
 
     def __len__(self) -> int:
         """Return the number of steps."""
         return len(self.index)
 
-    def pictures(self, steps: NDArray[np.intp]) -> Tensor:
+    def images(self, steps: NDArray[np.intp]) -> Tensor:
         """Return the images (n, cameras, rows, columns, 3) of some steps, uint8."""
         return torch.from_numpy(self.buffer.observe(self.index[steps])["pictures"])
 
@@ -83,12 +79,12 @@ def open_image_replay(
     """Return demonstrations of the task's scripted expert in a run's folder; existing ones are reused.
 
     Args:
-        environment: Whose.
-        split: Of its observation.
-        folder: The run's.
-        wanted: Successful episodes.
-        stills: Starts of further episodes, with the expert's action there, for more places and appearances than full
-            episodes have.
+        environment: Environment of the demonstrations.
+        split: Split of its observation.
+        folder: The run's folder.
+        wanted: Number of successful episodes.
+        stills: Number of starts of further episodes, with the expert's action there, for more positions and appearances
+            than full episodes have.
         stray: Standard deviation of the noise on the expert's executed actions, but not on the recorded ones, so that
             demonstrations show recovery (Laskey et al., "DART: Noise Injection for Robust Imitation Learning", arXiv
             1703.09327).
@@ -106,60 +102,46 @@ def open_image_replay(
     return ImageReplay(ReplayReader(folder / FOLDER))
 
 
-def taken(environment: Any, split: Split, folder: Path, wanted: int, dataset: str, labelled: bool) -> ImageReplay:
+def copy_images(environment: Any, split: Split, folder: Path, wanted: int, dataset: str, labelled: bool) -> ImageReplay:
     """Copy demonstrations of a LeRobot dataset into a run's folder and return them; existing ones are reused.
 
-    Args:
-        environment: Whose.
-        split: Of its observation.
-        folder: The run's.
-        wanted: Successful episodes.
-        dataset: Folder of the dataset.
-        labelled: Whether it must hold the pose of the object.
+    Args as in :func:`open_image_replay`; ``labelled``: whether the dataset must have the pose of the object.
 
     Raises:
-        UserError: The dataset is of another robot, rate, camera, task or motion, holds fewer, or lacks that pose.
+        UserError: The dataset is of another robot, rate, camera, task or motion, has fewer, or lacks that pose.
     """
     where = folder / FOLDER
     if (where / SPEC_FILE).is_file() and len((there := ReplayReader(where)).episodes()) >= wanted:
         return ImageReplay(there)  # the dataset may be gone by now
-    told = {KNOWN + name: Feature("float32", (size,)) for name, size in TOLD.items()} if labelled else {}
-    held = fitting(Path(dataset), environment, {**frame_features(environment), **told})
+    told = (
+        {SIMULATION_PREFIX + name: Feature("float32", (size,)) for name, size in GROUND_TRUTH.items()}
+        if labelled
+        else {}
+    )
+    held, names = fitting(Path(dataset), environment, {**frame_features(environment), **told})
     good = successful(held, wanted)
-    steps = sum(held.dataset.episodes[number].length + 1 for number in good)
+    steps = sum(held.episodes[number].length + 1 for number in good)
     with ReplayBuffer(where, _spec(environment, split, max(1000, steps))) as buffer:
         for number in good[len(buffer.episodes()) :]:
-            keep_episode(buffer, _as_seen(held[number], environment, split, labelled))
+            keep_episode(buffer, _as_seen(held.read(number, names), environment, split, labelled))
     return ImageReplay(ReplayReader(where))
 
 
 def _as_seen(frames: dict[str, NDArray[Any]], environment: Any, split: Split, labelled: bool) -> list[Rows]:
-    """Return an episode's frames by field, with states from running the pipeline over their sequence."""
-    pipeline, task = environment.pipeline, environment.task
-    memory, seen = pipeline.initial_memory(1), []
+    """Return an episode's frames as steps, by field."""
     none = np.zeros((), np.float32)
-    with torch.no_grad():
-        for k, action in enumerate(torch.from_numpy(np.array(frames[ACTION])).clamp(-1.0, 1.0)):
-            inputs = {n: torch.from_numpy(np.array(frames[feature_of(n)][k][None], np.float32)) for n in task.inputs}
-            prepared = pipeline.prepare(inputs, memory)
-            labels = torch.zeros(1, LABELS)
-            if labelled:
-                place, turn = (torch.from_numpy(np.array(frames[KNOWN + name][k][None])) for name in TOLD)
-                away = DECIMETRES * (place - prepared["tool_position"])
-                labels = torch.cat([away, turned(prepared["tool_yaw"], turn)], dim=1)
-            observation = pipeline.observe(prepared, memory)
-            seen.append(
-                {
-                    "state": observation[0, : split.state].numpy(),
-                    "pictures": split.pictures(observation)[0].to(torch.uint8).numpy(),
-                    "labels": labels[0].numpy(),
-                    "achieved": np.zeros(3, np.float32),
-                    **{"action": action.numpy(), "reward": none, "goes_on": none},
-                }
+
+    def row(number: int, prepared: Tensors, observation: Tensor) -> Rows:
+        labels = torch.zeros(1, LABELS)
+        if labelled:
+            place, turn = (
+                torch.from_numpy(np.array(frames[SIMULATION_PREFIX + name][number][None])) for name in GROUND_TRUTH
             )
-            memory = remembered(pipeline, prepared, memory, frames, k)
-    # a step's action is in its own frame; the last frame stands in for the observation after it
-    return [seen[0], *({**after, "action": here["action"]} for here, after in zip(seen, [*seen[1:], seen[-1]]))]
+            labels = _pose_labels(place, turn, prepared["tool_position"], prepared["tool_yaw"])
+        (seen,) = each(_row(split, observation, labels.numpy(), torch.zeros(1, 3)))
+        return {**seen, "reward": none, "goes_on": none}
+
+    return steps_of_frames(frames, environment, row)
 
 
 def _spec(environment: ScriptedEnvironment, split: Split, capacity: int) -> ReplaySpec:
@@ -184,7 +166,7 @@ def _demonstrate(
     stray: float,
     generator: torch.Generator,
 ) -> None:
-    """Store successful episodes, skipping the ``held`` first ones, which exist already."""
+    """Store successful episodes, skipping the first ``held``, which exist already."""
     grips = "gripper" in environment.pipeline.axes
     strays = torch.zeros(environment.count, environment.pipeline.action_size)
 
@@ -197,11 +179,12 @@ def _demonstrate(
             strays[:, -1] = 0.0  # no noise on the gripper: a dropped box teaches nothing
         result = environment.step(action + strays)
         other = torch.rand(environment.count, generator=generator) < _REDRAWN
-        environment.scene.cameras.redraw(other.nonzero().flatten().numpy())
+        environment.scene.cameras.redraw_appearance(other.nonzero().flatten().numpy())
+        here = _seen(environment, split, result.actor)
         # the observation at an episode's end is only a next observation
-        after = each(_seen(environment, split, result.actor))
-        last = each(_ended(after, split, result))
-        made = each({"action": action.numpy().copy(), **_earned(result)})
+        after, last = each(here), each(_row(split, result.next_actor, here["labels"], result.achieved))
+        rewards = {"reward": result.reward.numpy().copy(), "goes_on": went_on(result).numpy()}
+        made = each({"action": action.numpy().copy(), **rewards})
         led = (last[robot] if done else after[robot] for robot, done in enumerate(result.done.tolist()))
         return result, [{**one, **there} for one, there in zip(made, led)], after
 
@@ -214,7 +197,7 @@ def _demonstrate(
 
 
 def _begin_only(environment: Any, split: Split, buffer: ReplayBuffer, wanted: int, held: int) -> None:
-    """Store the starts of episodes, skipping the ``held`` first ones, which exist already."""
+    """Store starts of episodes, skipping the first ``held``, which exist already."""
     none = np.zeros(environment.count, np.float32)
     for first in range(0, wanted, environment.count):
         environment.restart(torch.arange(environment.count))
@@ -233,25 +216,18 @@ def _seen(environment: Any, split: Split, observation: Tensor) -> Rows:
         name: torch.from_numpy(known[name].astype(np.float32))
         for name in ("object_position", "object_orientation", "tool_position", "tool_yaw")
     }
-    place = DECIMETRES * (senses["object_position"] - senses["tool_position"])
-    labels = torch.cat([place, turned(senses["tool_yaw"], senses["object_orientation"])], dim=1)
+    return _row(split, observation, _pose_labels(*senses.values()).numpy(), environment.achieved_goal())
+
+
+def _pose_labels(position: Tensor, orientation: Tensor, tool: Tensor, yaw: Tensor) -> Tensor:
+    """Return the pose (n, 5) of the object relative to the tool, whose yaw is given by its cosine and sine."""
+    return torch.cat([DECIMETRES * (position - tool), turned(yaw, orientation)], dim=1)
+
+
+def _row(split: Split, observation: Tensor, labels: NDArray[np.float32], achieved: Tensor) -> Rows:
     return {
         "state": observation[:, : split.state].numpy().copy(),
-        "pictures": split.pictures(observation).to(torch.uint8).numpy(),  # type: ignore[dict-item]
-        "labels": labels.numpy(),
-        "achieved": environment.achieved_goal().numpy().copy(),
+        "pictures": split.images(observation).to(torch.uint8).numpy(),  # type: ignore[dict-item]
+        "labels": labels,
+        "achieved": achieved.numpy().copy(),
     }
-
-
-def _ended(after: list[Rows], split: Split, result: GoalStep) -> Rows:
-    """Return the final observations of episodes, without actions or labels to learn from."""
-    return {
-        "state": result.next_actor[:, : split.state].numpy().copy(),
-        "pictures": split.pictures(result.next_actor).to(torch.uint8).numpy(),  # type: ignore[dict-item]
-        "labels": np.stack([one["labels"] for one in after]),
-        "achieved": result.achieved.numpy().copy(),
-    }
-
-
-def _earned(result: GoalStep) -> Rows:
-    return {"reward": result.reward.numpy().copy(), "goes_on": went_on(result).numpy()}

@@ -7,43 +7,29 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import FrameType
 
 
-@dataclass
-class StopRequest:
-    """Whether a stop was requested."""
-
-    asked: bool = False
-
-
 @contextmanager
-def deferred_interrupt() -> Iterator[StopRequest]:
-    """Turn the first SIGINT into a stop request; the second raises ``KeyboardInterrupt`` at once.
+def deferred_interrupt() -> Iterator[threading.Event]:
+    """Turn the first SIGINT into a stop request, the event; the second raises ``KeyboardInterrupt`` at once.
 
     No-op outside the main thread, which alone receives signals, and where SIGINT is ignored.
     """
-    request = StopRequest()
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) in (
-        signal.SIG_IGN,
-        None,
-    ):
-        yield request
+    stop, ignored = threading.Event(), signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None)
+    if ignored or threading.current_thread() is not threading.main_thread():
+        yield stop
         return
 
     def on_interrupt(number: int, frame: FrameType | None) -> None:
-        if request.asked:
+        if stop.is_set():
             raise KeyboardInterrupt
-        request.asked = True
-        print(
-            "\nStopping after this iteration, then saving; Ctrl-C again stops at once without saving.",
-            file=sys.stderr,
-            flush=True,
-        )
+        stop.set()
+        text = "\nStopping after this iteration, then saving; Ctrl-C again stops at once without saving."
+        print(text, file=sys.stderr, flush=True)
 
     before = signal.signal(signal.SIGINT, on_interrupt)
     try:
-        yield request
+        yield stop
     finally:
         signal.signal(signal.SIGINT, before)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from rlstack.errors import UserError
 from rlstack.schema import value
-from rlstack.tasks.core.interface import ScriptedEnvironment
+from rlstack.tasks.core.learning_environment import ScriptedEnvironment
 from rlstack.training.soft_actor_critic import Critics
 
 _ENDED = -1
@@ -99,11 +99,7 @@ def needs_human(settings: Any) -> bool:
 
 
 def intervener_of(settings: IntervenerSettings, environment: ScriptedEnvironment, seed: int) -> Intervener:
-    """Return the scripted intervener; for kind hand, a placeholder until the person's device is open.
-
-    Raises:
-        UserError: Critics are asked for that are not there, or are of another task.
-    """
+    """Return the scripted intervener; for kind hand, a placeholder until the person's device is open."""
     return NoIntervention() if settings.kind == "hand" else ScriptedIntervener(settings, environment, seed)
 
 
@@ -131,7 +127,7 @@ class ScriptedIntervener:
         seed: Seed of random decisions.
 
     Raises:
-        UserError: Critics are asked for that are not there, or are of another task.
+        UserError: The critics are missing, or of another task.
     """
 
     def __init__(self, settings: IntervenerSettings, environment: ScriptedEnvironment, seed: int) -> None:
@@ -174,13 +170,13 @@ class ScriptedIntervener:
         left = torch.where(starts, settings.hold, left)
         now = left > 0
         # the policy acts for a step after an intervention of several steps
-        given_back = _ENDED if settings.hold > 1 else 0
-        self._left = torch.where(left > 1, left - 1, torch.where(now, given_back, 0))
+        after = _ENDED if settings.hold > 1 else 0
+        self._left = torch.where(left > 1, left - 1, torch.where(now, after, 0))
         if settings.kind == "action":
             off = torch.where((proposed - expert).square().mean(dim=1).sqrt() > settings.tolerance, off + 1, 0)
         self._off = torch.where(now, 0, off)
-        told = torch.where(self._wrong[:, None], self._astray, expert)
-        return Intervention(now, torch.where(now[:, None], told, proposed))
+        corrected = torch.where(self._wrong[:, None], self._astray, expert)
+        return Intervention(now, torch.where(now[:, None], corrected, proposed))
 
     def state_dict(self) -> dict[str, Any]:
         """Return its random state and step count."""
@@ -204,8 +200,7 @@ class ScriptedIntervener:
 
 def _critics(folder: str, columns: int) -> Critics:
     """Return the critics of a run."""
-    from rlstack.training.checkpoint import load_checkpoint
-    from rlstack.training.folder import recipe_of
+    from rlstack.training.run_folder import load_checkpoint, recipe_of
 
     if not folder:
         raise UserError("intervener: kind: value needs critics: name a run's folder, or set kind: action.")

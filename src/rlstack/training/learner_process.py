@@ -7,11 +7,11 @@ to ``learner/``. So either may die at any moment, and both resume from these fil
 from __future__ import annotations
 
 import importlib
-import io
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import weakref
 from collections.abc import Callable
@@ -23,11 +23,11 @@ import torch
 from rlstack import schema
 from rlstack.data.replay import Overwritten, ReplayReader
 from rlstack.errors import UserError
-from rlstack.files import write_atomically
 from rlstack.processes import die_with_parent
 from rlstack.training.algorithm import NotFinite
 from rlstack.training.hindsight_replay import ReplaySampler
 from rlstack.training.mixed_replay import MixedReplay
+from rlstack.training.run_folder import save_state
 from rlstack.training.soft_actor_critic import SoftActorCriticLearner
 
 LEARNER = "learner"
@@ -80,9 +80,9 @@ class LearnerProcess:
             "seed": seed,
             "threads": torch.get_num_threads(),
         }
-        _save(self.folder / _PLAN, plan)
+        save_state(self.folder / _PLAN, plan)
         if not (self.folder / _STATE).is_file():
-            _save(self.folder / _STATE, {"learner": learner.state_dict(), "updates": 0, "lessons": None})
+            save_state(self.folder / _STATE, {"learner": learner.state_dict(), "updates": 0, "lessons": None})
         self._seen, self._begun_at, self._idle = 0, -1, 0
         self._process: subprocess.Popen[bytes] | None = None
         self._ended: Callable[[], Any] | None = None
@@ -92,11 +92,6 @@ class LearnerProcess:
         """Whether it is alive."""
         return self._process is not None and self._process.poll() is None
 
-    @property
-    def number(self) -> int:
-        """Its process id."""
-        return 0 if self._process is None else int(self._process.pid)
-
     def start(self) -> None:
         """Start it from its last saved state.
 
@@ -105,11 +100,11 @@ class LearnerProcess:
             NotFinite: It stopped at a value that is not finite.
         """
         if self._process is not None and self._process.poll() == _NOT_FINITE:
-            raise NotFinite(self._last_words())
+            raise NotFinite(self._last_line())
         self._idle = self._idle + 1 if self._begun_at == self.updates else 0
         if self._idle >= _TRIES:
             raise UserError(
-                f"The learner died {_TRIES} times without progress: {self._last_words()} See {self.folder / _LOG}."
+                f"The learner died {_TRIES} times without progress: {self._last_line()} See {self.folder / _LOG}."
             )
         self._begun_at = self.updates
         with (self.folder / _LOG).open("ab") as log:
@@ -121,7 +116,7 @@ class LearnerProcess:
             )
         self._ended = weakref.finalize(self, _end, self._process)
 
-    def tell(self, steps: int, done: float) -> None:
+    def report(self, steps: int, done: float) -> None:
         """Report the number of steps to learn from, and the completed share of the run."""
         path = self.folder / _STEPS
         beside = path.with_suffix(".new")
@@ -149,7 +144,7 @@ class LearnerProcess:
         if self._ended is not None:
             self._ended()
 
-    def _last_words(self) -> str:
+    def _last_line(self) -> str:
         lines = (self.folder / _LOG).read_text(errors="replace").strip().splitlines()
         return lines[-1] if lines else f"it ended with {self._process.returncode if self._process else None}."
 
@@ -161,8 +156,8 @@ def learn(folder: Path, parent: int) -> None:
         folder: :data:`LEARNER` in the run's folder.
         parent: Id of the robots' process.
     """
-    asked: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the robots' process handles Ctrl-C and stops this one
     die_with_parent(parent)
     plan = torch.load(folder / _PLAN, weights_only=True)
@@ -175,26 +170,28 @@ def learn(folder: Path, parent: int) -> None:
         ReplaySampler(ReplayReader(folder.parent / source), plan["seed"] + k)
         for k, source in enumerate(plan["sources"])
     )
-    lessons = MixedReplay(settings, own, prior, corrections, plan["unrewarded"])
+    replay = MixedReplay(settings, own, prior, corrections, plan["unrewarded"])
     state = torch.load(folder / _STATE, weights_only=True)
     learner.load_state_dict(state["learner"])
     if state["lessons"] is not None:
-        lessons.load_state_dict(state["lessons"])
+        replay.load_state_dict(state["lessons"])
     updates: int = state["updates"]
     logged: dict[str, torch.Tensor] = {}
     published = saved = time.monotonic()
 
     def save() -> None:
         learner.check(logged)  # never save a diverged state
-        _save(folder / _STATE, {"learner": learner.state_dict(), "updates": updates, "lessons": lessons.state_dict()})
+        save_state(
+            folder / _STATE, {"learner": learner.state_dict(), "updates": updates, "lessons": replay.state_dict()}
+        )
 
-    while not asked:
-        steps, done = _told(folder)
+    while not stop.is_set():
+        steps, done = _progress(folder)
         if updates >= settings.updates * (steps - settings.warm_up):
             time.sleep(_IDLE_S)
         else:
             try:
-                (batch,) = lessons.batches(1)
+                (batch,) = replay.batches(1)
             except Overwritten:
                 continue
             logged.update(learner.update_critics(batch))
@@ -203,8 +200,8 @@ def learn(folder: Path, parent: int) -> None:
                 logged.update(learner.update_actor(batch, settings.cloning_at(done)))
         now = time.monotonic()
         if now - published > _PUBLISH_S and logged:
-            told = {"actor": learner.actor.state_dict(), "updates": updates, "logged": learner.check(logged)}
-            _save(folder / _POLICY, told)
+            report = {"actor": learner.actor.state_dict(), "updates": updates, "logged": learner.check(logged)}
+            save_state(folder / _POLICY, report)
             published, logged = now, {}
         if now - saved > _SAVE_S:
             save()
@@ -212,19 +209,13 @@ def learn(folder: Path, parent: int) -> None:
     save()
 
 
-def _told(folder: Path) -> tuple[int, float]:
-    """Return the values that :meth:`LearnerProcess.tell` reported."""
+def _progress(folder: Path) -> tuple[int, float]:
+    """Return the values that :meth:`LearnerProcess.report` reported."""
     try:
         steps, done = (folder / _STEPS).read_text().split()
     except FileNotFoundError:
         return 0, 0.0
     return int(steps), float(done)
-
-
-def _save(path: Path, data: Any) -> None:
-    buffer = io.BytesIO()
-    torch.save(data, buffer)
-    write_atomically(path, buffer.getvalue())
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,80 +27,55 @@ class NetworkBPTT:
 
     def __init__(self, network: Network, window: DifferentiableRollout) -> None:
         self.network, self.window = network, window
-        steps, like = window.steps, window.observation
+        steps, array = window.steps, window.array
 
-        def array(rows: int, slots: int) -> Tensor:
-            _, _, stride = like.shape
-            slots += 1 - slots % 2
-            return torch.zeros(rows, slots, stride, device=like.device)
+        def views(array: Tensor, slots: int = steps) -> list[Tensor]:
+            return [window.at(array, t) for t in range(slots)]
 
-        dense: list[nn.Linear] = [layer for layer in network.layers if isinstance(layer, nn.Linear)]
-        self.dense = dense
-        self.outputs = [array(layer.out_features, steps) for layer in dense]
-        self.output_gradients = [array(layer.out_features, steps) for layer in dense]
+        # all views are created once: creating them at each step would take longer than the products
+        self.dense: list[nn.Linear] = [layer for layer in network.layers if isinstance(layer, nn.Linear)]
+        self.outputs = [array(layer.out_features, steps) for layer in self.dense]
+        self.output_gradients = [array(layer.out_features, steps) for layer in self.dense]
         self.wanted = array(window.action.shape[0], steps)
         """Actions before they are clipped."""
         self.pull = array(window.action.shape[0], steps)
         """Gradients of the actions before they are clipped."""
-        device = str(like.device)
-        pulled, at = _pulled(window.action.shape[0], device), window.at
-        self._pull = [
-            pulled.prepare(
-                {
-                    "gradient": at(window.action_gradient, t),
-                    "wanted": at(self.wanted, t),
-                    "bound": at(window.bound, 0),
-                    "pull": at(self.pull, t),
-                }
-            )
-            for t in range(steps)
-        ]
-        width = network.gru_width
-        if width:
+        self._seen, self._seen_gradients = views(window.observation), views(window.observation_gradient)
+        self._out = [views(output) for output in self.outputs]
+        self._out_gradients = [views(gradient) for gradient in self.output_gradients]
+        self._wanted, self._chosen, self._pulls = views(self.wanted), views(window.action), views(self.pull)
+        device, bounds = str(window.observation.device), [window.at(window.bound, 0)] * steps
+        actions = {"gradient": views(window.action_gradient), "wanted": self._wanted, "bound": bounds}
+        self._pull = _prepare(_pulled(window.action.shape[0], device), {**actions, "pull": self._pulls})
+        self._others: list[nn.Linear] = [*self.dense[1:], network.last]
+        if width := network.gru_width:
+            self._others[-1:] = [network.fed, network.back, network.last]
             self.fed, self.back = array(3 * width, steps), array(3 * width, steps)
             self.fed_gradient, self.back_gradient = array(3 * width, steps), array(3 * width, steps)
             self.hidden = array(width, steps + 1)
             """Slot ``t`` is the hidden state before step ``t``."""
-            self.hidden_gradient = array(width, steps + 1)
-            self._direct, self._raw = array(width, 1), array(width, 1)
-            shorten = shortened({"hidden": width}, device)
-            self._shorten = [
-                shorten.prepare(
-                    {
-                        "hidden": window.at(self._raw, 0),
-                        "bound": window.at(window.bound, 0),
-                        "shorter hidden": window.at(self.hidden_gradient, t),
-                    }
-                )
-                for t in range(steps)
-            ]
-            gates, back = (_gates(width, reverse, device) for reverse in (False, True))
-            self._gates = [
-                gates.prepare(
-                    {
-                        "fed": at(self.fed, t),
-                        "back": at(self.back, t),
-                        "hidden": at(self.hidden, t),
-                        "next": at(self.hidden, t + 1),
-                    }
-                )
-                for t in range(steps)
-            ]
-            self._gates_reverse = [
-                back.prepare(
-                    {
-                        "fed": at(self.fed, t),
-                        "back": at(self.back, t),
-                        "hidden": at(self.hidden, t),
-                        GRADIENT + "next": at(self.hidden_gradient, t + 1),
-                        GRADIENT + "fed": at(self.fed_gradient, t),
-                        GRADIENT + "back": at(self.back_gradient, t),
-                        GRADIENT + "hidden": at(self._direct, 0),
-                    }
-                )
-                for t in range(steps)
-            ]
-        self._views()
+            self._fed, self._back = views(self.fed), views(self.back)
+            self._fed_gradients, self._back_gradients = views(self.fed_gradient), views(self.back_gradient)
+            self._hidden = views(self.hidden, steps + 1)
+            self._hidden_gradients = views(array(width, steps + 1), steps + 1)
+            (self._direct,), (self._raw,) = views(array(width, 1), 1), views(array(width, 1), 1)
+            raw = {"hidden": [self._raw] * steps, "bound": bounds, "shorter hidden": self._hidden_gradients}
+            self._shorten = _prepare(shortened({"hidden": width}, device), raw)
+            gates = {"fed": self._fed, "back": self._back, "hidden": self._hidden}
+            gradients = {
+                "next": self._hidden_gradients[1:],
+                "fed": self._fed_gradients,
+                "back": self._back_gradients,
+                "hidden": [self._direct] * steps,
+            }
+            reverse = {**gates, **{GRADIENT + name: arrays for name, arrays in gradients.items()}}
+            self._gates = _prepare(_gates(width, False, device), {**gates, "next": self._hidden[1:]})
+            self._gates_reverse = _prepare(_gates(width, True, device), reverse)
+        self._relu = network.activation == "relu"
+        layers = [self.dense[0], *self._others]
+        self._weights = [torch.empty_like(layer.weight) for layer in layers]
+        self._biases = [layer.bias.detach().clone().unsqueeze(1) for layer in layers]
+        self._turned = [torch.empty_like(layer.weight.T.contiguous()) for layer in layers]
 
     def begin(self) -> None:
         """Load the network's current weights, with the normalisation folded into the first layer."""
@@ -146,7 +122,7 @@ class NetworkBPTT:
             later = self._hidden_gradients[t + 1]
             later.addmm_(weight, gradient)
             self._gates_reverse[t]()
-            torch.addmm(self._direct_view, self._turned[k + 1], self._back_gradients[t], out=self._raw_view)
+            torch.addmm(self._direct, self._turned[k + 1], self._back_gradients[t], out=self._raw)
             self._shorten[t]()  # as the rollout does for the state
             gradient, weight = self._fed_gradients[t], self._turned[k]
         for k in reversed(range(len(self.dense))):
@@ -183,33 +159,10 @@ class NetworkBPTT:
             weight = (weight - torch.outer(bias, self.network.mean)) * self.network.scale
         layer.weight.grad, layer.bias.grad = weight, bias
 
-    def _views(self) -> None:
-        """Create all views once: creating them at each step would take longer than the products."""
-        network, window, at = self.network, self.window, self.window.at
-        steps = range(window.steps)
-        self._relu = network.activation == "relu"
-        self._others: list[nn.Linear] = [*self.dense[1:]]
-        if network.gru_width:
-            self._others += [network.fed, network.back]
-        self._others.append(network.last)
-        layers = [self.dense[0], *self._others]
-        self._weights = [torch.empty_like(layer.weight) for layer in layers]
-        self._biases = [layer.bias.detach().clone().unsqueeze(1) for layer in layers]
-        self._turned = [torch.empty_like(layer.weight.T.contiguous()) for layer in layers]
-        self._seen = [at(window.observation, t) for t in steps]
-        self._seen_gradients = [at(window.observation_gradient, t) for t in steps]
-        self._out = [[at(array, t) for t in steps] for array in self.outputs]
-        self._out_gradients = [[at(array, t) for t in steps] for array in self.output_gradients]
-        self._wanted = [at(self.wanted, t) for t in steps]
-        self._chosen = [at(window.action, t) for t in steps]
-        self._pulls = [at(self.pull, t) for t in steps]
-        if network.gru_width:
-            self._fed, self._back = ([at(array, t) for t in steps] for array in (self.fed, self.back))
-            self._fed_gradients = [at(self.fed_gradient, t) for t in steps]
-            self._back_gradients = [at(self.back_gradient, t) for t in steps]
-            self._hidden = [at(self.hidden, t) for t in range(window.steps + 1)]
-            self._hidden_gradients = [at(self.hidden_gradient, t) for t in range(window.steps + 1)]
-            self._direct_view, self._raw_view = at(self._direct, 0), at(self._raw, 0)
+
+def _prepare(kernel: Kernel, arrays: Mapping[str, Sequence[Tensor]]) -> list[Callable[[], None]]:
+    """Return a call of a kernel for each step, from its arrays by name for each step."""
+    return [kernel.prepare(dict(zip(arrays, step))) for step in zip(*arrays.values())]
 
 
 def _pulled(actions: int, device: str) -> Kernel:

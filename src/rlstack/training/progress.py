@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from types import TracebackType
@@ -28,7 +29,7 @@ class ProgressDisplay:
         )
         self._bars = Bars(*columns, console=self.console) if self.console.is_terminal else None
         self._task = self._bars.add_task("simulating the first steps", total=1.0) if self._bars else None
-        self._printed = 0.0
+        self._printed = -math.inf
 
     def __enter__(self) -> ProgressDisplay:
         if self._bars:
@@ -46,23 +47,17 @@ class ProgressDisplay:
             self._bars.update(self._task, completed=share, description=describe(progress))
         elif time.monotonic() - self._printed > LINE_EVERY_S or progress.steps >= progress.total_steps:
             self._printed = time.monotonic()
-            print(
-                f"{100 * progress.steps / progress.total_steps:3.0f}%  {describe(progress)}",
-                file=sys.stderr,
-                flush=True,
-            )
+            share = 100 * progress.steps / progress.total_steps
+            print(f"{share:3.0f}%  {describe(progress)}", file=sys.stderr, flush=True)
 
 
 def describe(progress: Progress) -> str:
     """Return the figures of a run in one line: steps/s, return, success, time left."""
     success = "-" if progress.success is None else f"{100 * progress.success:.1f}%"
+    minutes, seconds = divmod(int(progress.seconds_left), 60)
     over = progress.steps >= progress.total_steps
     return (
         f"{progress.steps / 1e6:.2f}M steps, {progress.steps_per_s / 1e3:.0f}k/s, return {progress.reward_per_s:.2f}/s,"
         f" lost {100 * progress.lost_share:.1f}%, held-out success {success},"
-        f" {'writing the policy' if over else f'{_clock(progress.seconds_left)} left'}"
+        f" {'writing the policy' if over else f'{minutes}:{seconds:02d} left'}"
     )
-
-
-def _clock(seconds: float) -> str:
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"

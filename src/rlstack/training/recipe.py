@@ -21,6 +21,9 @@ from rlstack.training import ALGORITHMS
 Task = TypeVar("Task")
 Settings = TypeVar("Settings")
 
+_RENAMED = {"ppo_choice": "ppo_discrete"}
+"""Algorithms in older recipes and runs, by their former name."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
@@ -108,11 +111,13 @@ def recipe_from_data(data: Any, where: str) -> Recipe[Any, Any]:
     if not isinstance(data, dict):
         raise UserError(f"{where}: a recipe must be a mapping of keys to values.")
     plain = schema.load(Recipe, data, where)
+    algorithm = _RENAMED.get(plain.algorithm, plain.algorithm)
     recipe: Recipe[Any, Any] = dataclasses.replace(
         plain,
+        algorithm=algorithm,
         task_settings=schema.load(TASKS.load(plain.task), plain.task_settings, f"{where}: task_settings"),
         algorithm_settings=schema.load(
-            ALGORITHMS.load(plain.algorithm).Settings, plain.algorithm_settings, f"{where}: algorithm_settings"
+            ALGORITHMS.load(algorithm).Settings, plain.algorithm_settings, f"{where}: algorithm_settings"
         ),
     )
     _check_fit(recipe, where)
@@ -128,19 +133,19 @@ def switched(recipe: Recipe[Any, Any], task: str, algorithm: str) -> tuple[Recip
     Raises:
         UserError: The task or algorithm is unknown (nearest names listed).
     """
-    told: list[str] = []
+    notes: list[str] = []
     if task != recipe.task:
-        settings = _taken_over(recipe.task_settings, TASKS.load(task), f"task {task}", "task_settings", told)
+        settings = _carried_over(recipe.task_settings, TASKS.load(task), f"task {task}", "task_settings", notes)
         recipe = dataclasses.replace(recipe, task=task, task_settings=settings)
     if algorithm != recipe.algorithm:
         kind, key = ALGORITHMS.load(algorithm).Settings, "algorithm_settings"
-        settings = _taken_over(recipe.algorithm_settings, kind, f"algorithm {algorithm}", key, told)
+        settings = _carried_over(recipe.algorithm_settings, kind, f"algorithm {algorithm}", key, notes)
         recipe = dataclasses.replace(recipe, algorithm=algorithm, algorithm_settings=settings)
-    return recipe, told
+    return recipe, notes
 
 
-def _taken_over(settings: Any, kind: Any, whose: str, key: str, told: list[str]) -> Any:
-    """Return settings of another class with the ``settings`` that fit it, and append a summary to ``told``."""
+def _carried_over(settings: Any, kind: Any, whose: str, key: str, notes: list[str]) -> Any:
+    """Return settings of another class with the ``settings`` that fit it, and append a summary to ``notes``."""
     kept: dict[str, Any] = {}
     taken: list[str] = []
     left = _changed(settings)
@@ -159,11 +164,11 @@ def _taken_over(settings: Any, kind: Any, whose: str, key: str, told: list[str])
             kept, again = data, True
             taken.append(".".join(path))
             del left[path]
-    said = [f"takes over {', '.join(taken)}"] if taken else []
+    parts = [f"takes over {', '.join(taken)}"] if taken else []
     if left:
-        said.append(f"leaves out {', '.join(map('.'.join, left))}, which it does not have or does not accept")
-    if said:
-        told.append(f"Of the recipe's {key} the {whose} {', and '.join(said)}.")
+        parts.append(f"leaves out {', '.join(map('.'.join, left))}, which it does not have or does not accept")
+    if parts:
+        notes.append(f"Of the recipe's {key} the {whose} {', and '.join(parts)}.")
     return schema.load(kind, kept, f"The {whose}: {key}")
 
 
@@ -188,12 +193,16 @@ def _changed(settings: Any, default: Any = None) -> dict[tuple[str, ...], Any]:
 def check_recipe(recipe: Recipe[Any, Any], where: str) -> None:
     """Raise ``UserError`` for a value out of range, an unknown robot, settings of another task or algorithm, or a task
     that the algorithm cannot learn."""
-    _check_kind(recipe.task_settings, TASKS.load(recipe.task), f"{where}: task_settings", f"task '{recipe.task}'")
-    kind = ALGORITHMS.load(recipe.algorithm).Settings
-    _check_kind(recipe.algorithm_settings, kind, f"{where}: algorithm_settings", f"algorithm '{recipe.algorithm}'")
     schema.check(recipe, where)
-    schema.check(recipe.task_settings, f"{where}: task_settings")
-    schema.check(recipe.algorithm_settings, f"{where}: algorithm_settings")
+    kinds = {"task": TASKS.load(recipe.task), "algorithm": ALGORITHMS.load(recipe.algorithm).Settings}
+    for part, kind in kinds.items():
+        at, settings = f"{where}: {part}_settings", getattr(recipe, f"{part}_settings")
+        if type(settings) is not kind:
+            raise UserError(
+                f"{at}: {type(settings).__name__} is not allowed: the {part} '{getattr(recipe, part)}' has"
+                f" {kind.__name__}. Give both together."
+            )
+        schema.check(settings, at)
     _check_fit(recipe, where)
 
 
@@ -208,13 +217,6 @@ def _check_fit(recipe: Recipe[Any, Any], where: str) -> None:
             f"{where}: algorithm: '{recipe.algorithm}' needs gradients through the simulator, and the simulator of"
             f" '{recipe.task}' has none. Tasks with gradients: {', '.join(tasks)}. Algorithms without:"
             f" {', '.join(others)}."
-        )
-
-
-def _check_kind(settings: Any, kind: Any, where: str, whose: str) -> None:
-    if type(settings) is not kind:
-        raise UserError(
-            f"{where}: {type(settings).__name__} is not allowed: the {whose} has {kind.__name__}. Give both together."
         )
 
 

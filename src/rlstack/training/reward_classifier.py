@@ -17,11 +17,12 @@ from torch.nn import functional
 
 from rlstack.errors import UserError
 from rlstack.schema import value
-from rlstack.tasks.core.interface import GoalStep, ScriptedEnvironment
-from rlstack.training.environment_wrapper import EnvironmentWrapper
+from rlstack.tasks.core.learning_environment import GoalStep, ScriptedEnvironment
+from rlstack.training.environment_wrappers import EnvironmentWrapper
+from rlstack.training.networks import Normalised, relu_layers
 from rlstack.training.optimisers import Adam
 
-_FOR_FITTING = 0.8
+_FITTED_SHARE = 0.8
 """Share of the examples to fit; the rest measure precision and recall."""
 
 
@@ -41,7 +42,7 @@ class RewardClassifierSettings:
     learning_rate: float = value(1e-3, above=0.0)
 
 
-class RewardClassifier(nn.Module):
+class RewardClassifier(Normalised):
     """Success classifier of observations.
 
     Args:
@@ -49,23 +50,15 @@ class RewardClassifier(nn.Module):
         hidden: Widths of the dense layers.
     """
 
-    def __init__(self, columns: int, hidden: tuple[int, ...]) -> None:
-        super().__init__()
-        self.register_buffer("mean", torch.zeros(columns))
-        self.register_buffer("scale", torch.ones(columns))
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise([columns, *hidden, 1]))
+    least_std = 1e-2
 
-    mean: Tensor
-    scale: Tensor
+    def __init__(self, columns: int, hidden: tuple[int, ...]) -> None:
+        super().__init__(columns)
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise([columns, *hidden, 1]))
 
     def forward(self, observation: Tensor) -> Tensor:
         """Return the logits (batch,) of success in observations (batch, columns)."""
-        x = (observation - self.mean) * self.scale
-        *hidden, last = self.layers
-        for layer in hidden:
-            x = torch.relu(layer(x))
-        odds: Tensor = last(x)[:, 0]
-        return odds
+        return relu_layers(self.layers, self.normalised(observation))[:, 0]
 
 
 class ClassifiedEnvironment(EnvironmentWrapper):
@@ -100,16 +93,15 @@ class ClassifiedEnvironment(EnvironmentWrapper):
             UserError: The examples lack successes or failures.
         """
         settings = self.settings
-        observation, done = self._shown()
-        kept = round(_FOR_FITTING * len(done))
+        observation, done = self._examples()
+        kept = round(_FITTED_SHARE * len(done))
         fitted, done_fitted = observation[:kept], done[:kept]
         if not 0 < int(done_fitted.sum()) < kept or not bool(done[kept:].any()):
             raise UserError(
                 f"judged: of {len(done)} example steps, {int(done.sum())} were successful: a classifier needs"
                 " both kinds. Collect more (judge.shown), or make the task easier."
             )
-        self.judge.mean.copy_(fitted.mean(dim=0))
-        self.judge.scale.copy_(1.0 / fitted.std(dim=0).clamp(min=1e-2))
+        self.judge.normalise_by(fitted)
         optimiser = Adam(self.judge.parameters(), lr=settings.learning_rate)
         kinds = [(done_fitted == kind).nonzero().flatten() for kind in (True, False)]
         half = settings.batch // 2
@@ -120,15 +112,15 @@ class ClassifiedEnvironment(EnvironmentWrapper):
             optimiser.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
-        told, truth = self.tell(observation[kept:]), done[kept:]
-        right = float((told & truth).sum())
+        found, truth = self.predict(observation[kept:]), done[kept:]
+        right = float((found & truth).sum())
         self.figures = {
-            "precision": right / max(float(told.sum()), 1.0),
+            "precision": right / max(float(found.sum()), 1.0),
             "recall": right / max(float(truth.sum()), 1.0),
         }
         self.inner.reset_all()
 
-    def tell(self, observation: Tensor) -> Tensor:
+    def predict(self, observation: Tensor) -> Tensor:
         """Return (batch,) bool: predicted success in observations (batch, columns)."""
         with torch.no_grad():
             return torch.sigmoid(self.judge(observation)) >= self.settings.threshold
@@ -136,9 +128,9 @@ class ClassifiedEnvironment(EnvironmentWrapper):
     def step(self, action: Tensor) -> GoalStep:
         """Apply actions (N, actions), and reset robots whose predicted success has lasted long enough."""
         result = self.inner.step(action)
-        told = self.tell(result.next_actor)
-        reward = torch.where(told, 0.0, -1.0)
-        self._held = torch.where(told, self._held + 1, 0)
+        success = self.predict(result.next_actor)
+        reward = torch.where(success, 0.0, -1.0)
+        self._held = torch.where(success, self._held + 1, 0)
         lost = result.done & ~result.timed_out
         finished = (self._held >= self.hold_steps) & ~lost
         fresh = finished & ~result.done
@@ -186,13 +178,13 @@ class ClassifiedEnvironment(EnvironmentWrapper):
         self.generator.set_state(state["random"])
         self.inner.load_state_dict(state["inner"])
 
-    def _shown(self) -> tuple[Tensor, Tensor]:
+    def _examples(self) -> tuple[Tensor, Tensor]:
         """Return example observations (n, columns) and the task's own success in them (n,)."""
         settings, count = self.settings, self.count
         actions = self.pipeline.action_size
         seen, done = [], []
         blunders = torch.arange(count) % 2 == 1  # for half of the robots, and in every other episode of each
-        stuck, at = self._slips(actions)
+        stuck, at = self._draw_failures(actions)
         self.inner.restart(torch.arange(count))
         self.inner.observe()
         for _ in range(-(-settings.shown // count)):
@@ -203,12 +195,12 @@ class ClassifiedEnvironment(EnvironmentWrapper):
             seen.append(result.next_actor.clone())
             done.append(self.inner.reward_of(result.achieved, result.desired) == 0.0)
             blunders = blunders ^ result.done
-            again, other = self._slips(actions)
+            again, other = self._draw_failures(actions)
             stuck = torch.where(result.done[:, None], again, stuck)
             at = torch.where(result.done[:, None], other, at)
         return torch.cat(seen), torch.cat(done)
 
-    def _slips(self, actions: int) -> tuple[Tensor, Tensor]:
+    def _draw_failures(self, actions: int) -> tuple[Tensor, Tensor]:
         """Draw failures: which of the actions (N, actions) bool is stuck, and at which value."""
         which = functional.one_hot(self._draw(actions, self.count), actions).bool()
         at = 2.0 * torch.rand((self.count, 1), generator=self.generator) - 1.0

@@ -24,14 +24,25 @@ from rlstack.files import write_atomically
 from rlstack.policies import PolicyOutputError
 from rlstack.robots import RobotSpec, load_robot
 from rlstack.training import ALGORITHMS
-from rlstack.training.algorithm import Actor, Algorithm, KeepsReplay, NotFinite, TakesMore
-from rlstack.training.checkpoint import load_checkpoint, save_checkpoint
+from rlstack.training.algorithm import Actor, Algorithm, KeepsReplay, NotFinite
 from rlstack.training.export import PolicyGraph, TorchPolicy, export_policy, make_contract
-from rlstack.training.folder import FIGURES, POLICY, RECIPE, held, made, never_learned, nothing_in, recipe_of, taken
 from rlstack.training.interrupt import deferred_interrupt
 from rlstack.training.intervention_strategies import needs_human
 from rlstack.training.recipe import Recipe, recipe_to_yaml
-from rlstack.verification.evaluator import Evaluator
+from rlstack.training.run_folder import (
+    FIGURES,
+    POLICY,
+    RECIPE,
+    create_folder,
+    exists_already,
+    is_unused,
+    load_checkpoint,
+    lock_folder,
+    never_learned,
+    recipe_of,
+    save_checkpoint,
+)
+from rlstack.verification.training_evaluation import Evaluator
 
 if TYPE_CHECKING:
     from rlstack.training.human_intervention import Devices, HumanIntervener
@@ -92,28 +103,26 @@ def start(
 ) -> Result:
     """Train ``recipe`` in a new ``folder`` until its last step, or until Ctrl-C, which saves and returns.
 
-    The recipe must be checked, as recipes from files and command lines are; check one that was changed in code with
-    :func:`rlstack.training.recipe.check_recipe` first.
+    Check a recipe that was changed in code with :func:`rlstack.training.recipe.check_recipe` first.
 
     Ctrl-C stops after the iteration, so that the saved run resumes exactly; a second one raises ``KeyboardInterrupt``
     at once and leaves the previous checkpoint. ``on_progress`` may also raise it to stop.
-    ``devices`` creates the teleoperation device if the recipe asks for human intervention.
+    ``devices`` creates the teleoperation device if the recipe has human intervention.
 
     A run that ends before its first iteration leaves no folder, unless it has demonstrations.
 
     Raises:
-        UserError: The folder exists already (nothing is ever overwritten), human intervention is not possible, or
-            learning diverged; the message says where.
+        UserError: The folder exists already, human intervention is not possible, or learning diverged.
     """
     if folder.exists():
-        raise taken(folder)
+        raise exists_already(folder)
     run = _Run(recipe, folder)
-    with _led(run, devices) as hand, made(folder):
+    with _human_intervention(run, devices) as operator, create_folder(folder):
         try:
             write_atomically(folder / RECIPE, recipe_to_yaml(recipe))
             run.open()
         except BaseException as error:
-            if nothing_in(folder):
+            if is_unused(folder):
                 shutil.rmtree(folder, ignore_errors=True)
             elif isinstance(error, UserError):
                 raise UserError(
@@ -121,7 +130,7 @@ def start(
                     f" `rlstack train --resume {folder}`."
                 ) from error
             raise
-        return run.learn(on_progress, hand)
+        return run.learn(on_progress, operator)
 
 
 def resume(folder: Path, on_progress: OnProgress | None = None, devices: Devices | None = None) -> Result:
@@ -130,23 +139,23 @@ def resume(folder: Path, on_progress: OnProgress | None = None, devices: Devices
     A run that was killed before its first iteration has none, and restarts with its existing demonstrations.
 
     Raises:
-        UserError: There is no run, its checkpoint is gone or damaged or does not fit the recipe beside it, another
-            process trains there, human intervention is not possible, or learning diverged.
+        UserError: There is no run, its checkpoint is missing, damaged or does not fit its recipe, another process
+            trains there, human intervention is not possible, or learning diverged.
     """
     if not (folder / RECIPE).is_file():
         load_checkpoint(folder)  # raises before a lock is created in a folder that is not a run
     recipe = recipe_of(folder)
-    with held(folder):
+    with lock_folder(folder):
         state = None if never_learned(folder) else load_checkpoint(folder)
         run = _Run(recipe, folder)
         if state is not None:
             run.load(state)
-        with _led(run, devices) as hand:
+        with _human_intervention(run, devices) as operator:
             run.open()
-            return run.learn(on_progress, hand)
+            return run.learn(on_progress, operator)
 
 
-def _led(run: _Run, devices: Devices | None) -> AbstractContextManager[HumanIntervener | None]:
+def _human_intervention(run: _Run, devices: Devices | None) -> AbstractContextManager[HumanIntervener | None]:
     """Return the context of human intervention, if the recipe asks for it."""
     if not needs_human(run.recipe.algorithm_settings):
         return nullcontext()
@@ -159,8 +168,7 @@ def export(folder: Path, out: Path | None = None) -> Path:
     """Write the best policy of the run in ``folder`` to ``out``, by default its ``policy.onnx``.
 
     Raises:
-        UserError: There is no checkpoint, it is damaged or does not fit the recipe beside it, or ``out`` cannot be
-            written.
+        UserError: The checkpoint is missing, damaged or does not fit its recipe, or ``out`` cannot be written.
     """
     state = load_checkpoint(folder)
     # the device of training may be missing here
@@ -222,14 +230,14 @@ class _Run:
         if not self.iteration:
             self.save()  # so that there is always a checkpoint
 
-    def learn(self, on_progress: OnProgress | None, hand: HumanIntervener | None = None) -> Result:
+    def learn(self, on_progress: OnProgress | None, operator: HumanIntervener | None = None) -> Result:
         from torch.utils.tensorboard import SummaryWriter
 
         saved_at = time.monotonic()
         waiting: dict[str, Any] | None = None
         # drop scalars after the checkpoint: their iterations repeat
         with deferred_interrupt() as stop, SummaryWriter(str(self.folder), purge_step=self._steps() + 1) as writer:
-            while self.iteration < self.iterations and not stop.asked:
+            while self.iteration < self.iterations and not stop.is_set():
                 progress = self._iterate(writer)
                 if waiting is not None:
                     # save only a state that learning can continue from
@@ -239,9 +247,9 @@ class _Run:
                     if on_progress is not None:
                         on_progress(progress)
                 except KeyboardInterrupt:
-                    stop.asked = True
-                if hand is not None and hand.stopped:
-                    stop.asked = True
+                    stop.set()
+                if operator is not None and operator.stopped:
+                    stop.set()
                 if time.monotonic() - saved_at > CHECKPOINT_EVERY_S:
                     waiting = self._state()
         return self._finish()
@@ -268,7 +276,7 @@ class _Run:
             writer.add_scalar(name, scalar, self._steps())
         return Progress(
             steps=self._steps(),
-            total_steps=self.iterations * self.algorithm.steps_per_iteration + self._extra(),
+            total_steps=self._steps(self.iterations),
             steps_per_s=self.algorithm.steps_per_iteration / took,
             reward_per_s=result.reward_per_s,
             lost_share=result.lost_share,
@@ -348,18 +356,9 @@ class _Run:
             ],
         }
         evaluation = {"held_out_seed": self.recipe.selection.seed, **self.best.get("figures", {})}
-        return make_contract(
-            self.recipe.name,
-            self.recipe.task,
-            self.task,
-            self.robot,
-            graph,
-            training=training,
-            evaluation=evaluation,
-        )
+        facts = {"training": training, "evaluation": evaluation}
+        return make_contract(self.recipe.name, self.recipe.task, self.task, self.robot, graph, **facts)
 
-    def _steps(self) -> int:
-        return self.iteration * self.algorithm.steps_per_iteration + self._extra()
-
-    def _extra(self) -> int:
-        return self.algorithm.extra_steps if isinstance(self.algorithm, TakesMore) else 0
+    def _steps(self, iterations: int | None = None) -> int:
+        done = self.iteration if iterations is None else iterations
+        return done * self.algorithm.steps_per_iteration + int(getattr(self.algorithm, "extra_steps", 0))

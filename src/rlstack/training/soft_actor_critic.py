@@ -19,14 +19,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rlstack.schema import value
-from rlstack.training.algorithm import Actor, NotFinite
+from rlstack.training.algorithm import Actor, check_finite, check_widths
 from rlstack.training.optimisers import Adam
 
 _LOG_STD = -5.0, 2.0
 """Bounds of the logarithm of an action's standard deviation, before tanh; as in the authors' code of SAC."""
 
-
-_ELSEWHERE = 4
+_CONSERVATIVE_SAMPLES = 4
 """Sampled actions of each kind for conservative critics; 10 in Cal-QL."""
 
 
@@ -63,8 +62,7 @@ class SoftActorCriticSettings:
     section 4.1 of Andrychowicz et al. (HER, arXiv 1707.01495)."""
 
     def __post_init__(self) -> None:
-        if not self.hidden:
-            raise ValueError("hidden: [] is not allowed: must be the widths of at least one layer.")
+        check_widths(self, "hidden")
         if self.bounded and (self.gamma == 1.0 or self.entropy_backup):
             raise ValueError(
                 "bounded: true is not allowed with gamma 1 or entropy_backup: true: returns have no such bounds then."
@@ -183,9 +181,9 @@ class SoftActorCriticLearner:
         self.log_temperature = torch.tensor(math.log(settings.temperature), requires_grad=True)
         self.target_entropy = settings.target_entropy * actions
         rate = settings.learning_rate
-        self._of_actor = Adam(self.actor.parameters(), lr=rate, fused=True)
-        self._of_critics = Adam(self.critics.parameters(), lr=rate, fused=True)
-        self._of_temperature = Adam([self.log_temperature], lr=rate)
+        self._actor_optimiser = Adam(self.actor.parameters(), lr=rate, fused=True)
+        self._critics_optimiser = Adam(self.critics.parameters(), lr=rate, fused=True)
+        self._temperature_optimiser = Adam([self.log_temperature], lr=rate)
 
     def act(self, observation: Tensor) -> Tensor:
         """Return sampled actions (n, actions)."""
@@ -214,10 +212,10 @@ class SoftActorCriticLearner:
         values = self.critics(batch["observation"], batch["action"])
         loss = (values - target).square().mean(dim=1).sum()
         if conservative:
-            loss = loss + conservative * (self._elsewhere(batch) - values).mean(dim=1).sum()
-        self._of_critics.zero_grad(set_to_none=True)
+            loss = loss + conservative * (self._conservative_value(batch) - values).mean(dim=1).sum()
+        self._critics_optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        self._of_critics.step()
+        self._critics_optimiser.step()
         with torch.no_grad():
             torch._foreach_lerp_(list(self.targets.parameters()), list(self.critics.parameters()), settings.tau)
         return {"critic": loss.detach() / settings.critics, "value": values.detach().mean()}
@@ -232,28 +230,25 @@ class SoftActorCriticLearner:
         """
         observation = batch["observation"]
         action, density = self.actor.sample(observation, self.generator)
-        value = (
-            self.critics(observation, action).mean(dim=0)
-            if self.settings.critics > 2
-            else (self.critics(observation, action).amin(dim=0))
-        )
+        values = self.critics(observation, action)
+        value = values.mean(dim=0) if self.settings.critics > 2 else values.amin(dim=0)
         temperature = self.log_temperature.detach().exp()
         loss = (temperature * density - value).mean()
         logged = {}
         if cloning:
-            logged = {"clone": self._unlike(batch)}
+            logged = {"clone": self._cloning_loss(batch)}
             loss = loss + cloning * logged["clone"]
         self._improve_actor(loss)
         surplus = (-density.detach() - self.target_entropy).mean()
-        self._of_temperature.zero_grad(set_to_none=True)
+        self._temperature_optimiser.zero_grad(set_to_none=True)
         (self.log_temperature.exp() * surplus).backward()  # type: ignore[no-untyped-call]
-        self._of_temperature.step()
+        self._temperature_optimiser.step()
         logged |= {"actor": loss, "entropy": -density.mean(), "temperature": temperature}
         return {name: number.detach() for name, number in logged.items()}
 
     def clone(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Fit the policy's mean to the demonstrated actions once; return scalars to log."""
-        loss = self._unlike(batch)
+        loss = self._cloning_loss(batch)
         self._improve_actor(loss)
         return {"clone": loss.detach()}
 
@@ -263,21 +258,21 @@ class SoftActorCriticLearner:
         slopes = torch.autograd.grad(loss, parameters, allow_unused=True)  # cloning does not use the standard deviation
         for parameter, slope in zip(parameters, slopes):
             parameter.grad = slope
-        self._of_actor.step()
+        self._actor_optimiser.step()
 
-    def _unlike(self, batch: Mapping[str, Tensor]) -> Tensor:
+    def _cloning_loss(self, batch: Mapping[str, Tensor]) -> Tensor:
         """Return the mean squared error between the policy's mean and the demonstrated actions."""
         rows = batch["demonstrated"] > 0.5
         own, _ = self.actor(batch["observation"][rows], {})
         return (own - batch["action"][rows]).square().sum() / len(rows)
 
-    def _elsewhere(self, batch: Mapping[str, Tensor]) -> Tensor:
+    def _conservative_value(self, batch: Mapping[str, Tensor]) -> Tensor:
         """Return the soft maximum (critics, n) over values of random actions and of the policy's, now and next."""
-        observation, count = batch["observation"], _ELSEWHERE
+        observation, count = batch["observation"], _CONSERVATIVE_SAMPLES
         rows = observation.repeat_interleave(count, dim=0)
         with torch.no_grad():
-            anywhere = 2.0 * torch.rand(len(rows), self.actions, generator=self.generator) - 1.0
-            drawn = [(anywhere, torch.full((len(rows),), -self.actions * math.log(2.0)))]
+            uniform = 2.0 * torch.rand(len(rows), self.actions, generator=self.generator) - 1.0
+            drawn = [(uniform, torch.full((len(rows),), -self.actions * math.log(2.0)))]
             for name in ("observation", "next_observation"):
                 drawn.append(self.actor.sample(batch[name].repeat_interleave(count, dim=0), self.generator))
         found = []
@@ -296,9 +291,7 @@ class SoftActorCriticLearner:
             NotFinite: One of them is not finite; the message names it.
         """
         numbers = {name: float(number) for name, number in logged.items()}
-        for name, number in numbers.items():
-            if not math.isfinite(number):
-                raise NotFinite(f"The {name}'s mean in an update is not finite")
+        check_finite(numbers, "The {}'s mean in an update is not finite")
         return numbers
 
     def state_dict(self) -> dict[str, Any]:
@@ -327,4 +320,4 @@ class SoftActorCriticLearner:
         self.generator.set_state(state["generator"].cpu())
 
     def _optimisers(self) -> tuple[torch.optim.Optimizer, ...]:
-        return self._of_actor, self._of_critics, self._of_temperature
+        return self._actor_optimiser, self._critics_optimiser, self._temperature_optimiser

@@ -6,7 +6,6 @@ Deep Visuomotor Policies" (arXiv 1504.00702).
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,8 +16,9 @@ from torch.nn import functional
 
 from rlstack.errors import UserError
 from rlstack.tasks.core.pipeline import Pipeline
-from rlstack.tasks.manipulator.camera_terms import Pictures
+from rlstack.tasks.manipulator.camera_observations import CameraImages
 from rlstack.training.algorithm import Actor
+from rlstack.training.networks import Normalised, relu_layers
 
 LABELS = 5
 """Values of an object's pose: three for its position, two for its yaw."""
@@ -39,7 +39,7 @@ class Split:
     state: int
     shape: tuple[int, int, int, int]
 
-    def pictures(self, observation: Tensor) -> Tensor:
+    def images(self, observation: Tensor) -> Tensor:
         """Return the images (batch, cameras, rows, columns, 3), 0 to 255, of observations (batch, columns)."""
         return observation[:, self.state :].reshape(-1, *self.shape)
 
@@ -50,7 +50,7 @@ def split_of(pipeline: Pipeline, algorithm: str) -> Split:
     Raises:
         UserError: There are no images at its end.
     """
-    seen = [term for term in pipeline.terms if isinstance(term, Pictures)]
+    seen = [term for term in pipeline.terms if isinstance(term, CameraImages)]
     rows = pipeline.table()
     if not seen or rows[-1].name != seen[-1].name:
         raise UserError(
@@ -77,7 +77,7 @@ class SoftArgmax(nn.Module):
         return torch.cat([place.flatten(start_dim=1), share.square().sum(dim=-1)], dim=1)
 
 
-class Encoder(nn.Module):
+class Encoder(Normalised):
     """Encodes images and the state into a few features, of which the first can have a supervised meaning.
 
     Args:
@@ -88,39 +88,24 @@ class Encoder(nn.Module):
     """
 
     def __init__(self, split: Split, channels: Sequence[int], hidden: Sequence[int], size: int) -> None:
-        super().__init__()
+        super().__init__(split.state)
         self.split, self.size = split, size
         cameras, rows, columns, _ = split.shape
-        self.register_buffer("mean", torch.zeros(split.state))
-        self.register_buffer("scale", torch.ones(split.state))
         self.looks = nn.ModuleList(_convolutions(channels, rows, columns) for _ in range(cameras))
         widths = [split.state + cameras * 3 * channels[-1], *hidden, size]
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
 
-    mean: Tensor
-    scale: Tensor
-
-    def normalise_by(self, state: Tensor) -> None:
-        """Set the normalisation to mean and standard deviation of states (samples, columns)."""
-        self.mean.copy_(state.mean(dim=0))
-        self.scale.copy_(1.0 / state.std(dim=0, correction=min(len(state) - 1, 1)).clamp(min=0.05))
-
-    def forward(self, state: Tensor, pictures: Tensor) -> Tensor:
+    def forward(self, state: Tensor, images: Tensor) -> Tensor:
         """Return (batch, size).
 
         Args:
             state: (batch, columns).
-            pictures: (batch, cameras, rows, columns, 3), 0 to 255.
+            images: (batch, cameras, rows, columns, 3), 0 to 255.
         """
         # torch wants rows and columns last; colours stay innermost in memory, which is faster for convolutions
-        scaled = pictures.permute(1, 0, 4, 2, 3) * (1.0 / 255.0) - 0.5
+        scaled = images.permute(1, 0, 4, 2, 3) * (1.0 / 255.0) - 0.5
         places = [look(scaled[k]) for k, look in enumerate(self.looks)]
-        x = torch.cat([(state - self.mean) * self.scale, *places], dim=1)
-        *hidden, last = self.layers
-        for layer in hidden:
-            x = torch.relu(layer(x))
-        seen: Tensor = last(x)
-        return seen
+        return relu_layers(self.layers, torch.cat([self.normalised(state), *places], dim=1))
 
 
 class VisionActor(Actor):
@@ -145,22 +130,22 @@ class VisionActor(Actor):
 def encoded(encoder: Encoder, observation: Tensor) -> Tensor:
     """Return observations (batch, columns) with features in place of images."""
     state = observation[:, : encoder.split.state]
-    return torch.cat([state, encoder(state, encoder.split.pictures(observation))], dim=1)
+    return torch.cat([state, encoder(state, encoder.split.images(observation))], dim=1)
 
 
-def shifted(pictures: Tensor, most: int, generator: torch.Generator) -> Tensor:
+def shifted(images: Tensor, most: int, generator: torch.Generator) -> Tensor:
     """Return images (batch, cameras, rows, columns, 3), each shifted by up to ``most`` pixels with its border repeated.
 
     Kostrikov et al., "Image Augmentation Is All You Need" (DrQ, arXiv 2004.13649).
     """
     if not most:
-        return pictures
-    batch, cameras, rows, columns, _ = pictures.shape
+        return images
+    batch, cameras, rows, columns, _ = images.shape
     by = torch.randint(-most, most + 1, (2, batch, cameras, 1), generator=generator)
     down = (torch.arange(rows) + by[0]).clamp(0, rows - 1)
     right = (torch.arange(columns) + by[1]).clamp(0, columns - 1)
     one, camera = torch.arange(batch)[:, None, None, None], torch.arange(cameras)[:, None, None]
-    return pictures[one, camera, down[:, :, :, None], right[:, :, None, :]]
+    return images[one, camera, down[:, :, :, None], right[:, :, None, :]]
 
 
 def _convolutions(channels: Sequence[int], rows: int, columns: int) -> nn.Sequential:
@@ -178,8 +163,3 @@ def turned(cos_sin: Tensor, quaternion: Tensor) -> Tensor:
     x, y, z, w = quaternion.unbind(dim=-1)
     yaw = torch.atan2(2.0 * (x * y + w * z), 1.0 - 2.0 * (y * y + z * z)) - torch.atan2(cos_sin[:, 1], cos_sin[:, 0])
     return torch.stack([torch.cos(4.0 * yaw), torch.sin(4.0 * yaw)], dim=1)
-
-
-def rate_at(highest: float, share: float) -> float:
-    """Return the learning rate after a share of all updates; it decays to 0 along a cosine."""
-    return highest * 0.5 * (1.0 + math.cos(math.pi * min(max(share, 0.0), 1.0)))

@@ -4,5 +4,5 @@
 ``Bounds`` (:mod:`rlstack.tasks.bounds`) judge it; a ``Column`` (``report``) is a score in one simulator beside those of
 baselines. A ``Verification`` combines all columns with the verdict; verify.json, the page and the terminal's table are
 rendered from it. A task declares its part as a ``TaskVerification`` (``task_verification``), which also selects the
-best policy of a training run (``evaluator``).
+best policy of a training run (``training_evaluation``).
 """

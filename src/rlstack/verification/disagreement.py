@@ -76,7 +76,7 @@ class Disagreement:
         if self.cause == "rounding":
             return f"{apart}: no more than rounding."
         shares = ", ".join(f"{name} {_few(1e3 * left)} mm" for name, left in self.left.items())
-        return f"{apart}; most of it comes from the {self.cause} (left without each: {shares})."
+        return f"{apart}; most of it comes from the {self.cause} (remaining without each: {shares})."
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""

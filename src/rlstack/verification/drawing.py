@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from rlstack.errors import UserError
-from rlstack.tasks.criteria import Criteria
-from rlstack.verification.outcome import Outcome
-from rlstack.verification.records import FlightRecord
 from rlstack.verification.scores import Score
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # Okabe and Ito's palette for colour-blind readers; crimson is reserved for failures.
@@ -23,6 +21,9 @@ COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#8a8a8a")
 """One per backend, in order; also one per rotor."""
 BAD = "#a3123a"
 INK, FAINT = "#1f2328", "#c9ced6"
+
+SHOWN, ACROSS = 8, 4
+"""Number of maps on a page, and in a row."""
 
 STYLE = {
     "font.family": "DejaVu Sans",  # ships with matplotlib, so plots look the same everywhere
@@ -68,19 +69,7 @@ Sketch = tuple[str, str, str, "Callable[[], Figure]"]
 """Name, title and caption of a plot, and the function that draws it."""
 
 
-@dataclass(frozen=True)
-class Flown:
-    """One backend's judged flights, with its colour in every picture."""
-
-    name: str
-    episodes: FlightRecord
-    criteria: Criteria
-    score: Score
-    outcome: Outcome
-    colour: str
-
-
-def draw_plots(sketches: Sequence[Sketch], dpi: int) -> list[Plot]:
+def draw_plots(sketches: Sequence[Sketch], dpi: int = 140) -> list[Plot]:
     """Return pictures as PNG files; the same data give the same bytes.
 
     Raises:
@@ -143,6 +132,25 @@ def success_chart(
     return figure
 
 
+def page_of_maps(chosen: Sequence[int], draw: Callable[[Axes, int], str]) -> Figure:
+    """Return a page of maps with one legend, for which the judged driver is drawn last.
+
+    Args:
+        chosen: Numbers of the trials.
+        draw: Called with axes and a trial's number; draws the trial's map and paths, and returns a title.
+    """
+    rows = -(-len(chosen) // ACROSS)
+    figure = new_figure(10.0, 2.95 * rows + 0.35)
+    grid = figure.subplots(rows, ACROSS, squeeze=False)
+    for axes in grid.flat[len(chosen) :]:
+        axes.set_visible(False)
+    for axes, number in zip(grid.flat, chosen):
+        axes.set_title(draw(axes, number), fontsize=8.0, fontweight="normal")
+    handles, names = grid.flat[0].get_legend_handles_labels()
+    figure.legend(handles[::-1], names[::-1], loc="outside upper left", ncols=max(len(names), 1))
+    return figure
+
+
 def stem(name: str) -> str:
     """Return a column's name as part of a file's name."""
     return "_".join("".join(c if c.isalnum() else " " for c in name).split())
@@ -166,11 +174,6 @@ def new_figure(width: float, height: float) -> Figure:
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
-
-
-def title_of(item: Flown) -> str:
-    """Return the title of the flights' simulator."""
-    return literal(item.episodes.simulator)
 
 
 def literal(text: str) -> str:

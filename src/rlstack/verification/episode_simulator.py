@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,7 +34,7 @@ class EpisodeSimulator(ABC):
     def __init__(self, name: str, robot: Any, count: int) -> None:
         if engine_of(name) is None:
             raise UserError(f"The backend '{name}' is not a simulator with worlds: verify in another, such as mujoco.")
-        self.factory, self.robot, self._count = BACKENDS.load(name), robot, count
+        self.factory, self.name, self.robot, self._count = BACKENDS.load(name), name, robot, count
         self.number = 0
         """Number of the current episode."""
         self.backend = self.make(0)
@@ -117,7 +118,8 @@ class NewWorlds(EpisodeSimulator):
     Args:
         name: Name of the backend.
         robot: A wheeled base.
-        count: Number of episodes.
+        worlds: World of each episode, or its name.
+        starts: Start pose of each episode: x and y in m, yaw in rad; None: the origin.
         seed: Seed of the sensors' noise, combined with the episode's number.
         physics_hz: Least number of physics steps per second.
 
@@ -125,18 +127,22 @@ class NewWorlds(EpisodeSimulator):
         UserError: The backend is not a simulator with worlds.
     """
 
-    def __init__(self, name: str, robot: Any, count: int, seed: int, physics_hz: float) -> None:
-        self._seed = seed
+    def __init__(
+        self,
+        name: str,
+        robot: Any,
+        worlds: Sequence[World | str],
+        starts: Array | None,
+        seed: int,
+        physics_hz: float,
+    ) -> None:
+        self._worlds, self._starts, self._seed = worlds, np.zeros((len(worlds), 3)) if starts is None else starts, seed
         self._rate_hz = whole_steps(physics_hz, robot.control_rate_hz) * robot.control_rate_hz
-        super().__init__(name, robot, count)
+        super().__init__(name, robot, len(worlds))
 
-    @abstractmethod
     def world(self, number: int) -> World | str:
         """Return the world of an episode, or its name; called once before each episode."""
-
-    def start(self, number: int) -> Array:
-        """Return the start pose: x and y in m, yaw in rad; the default is the origin."""
-        return np.zeros(3)
+        return self._worlds[number]
 
     @property
     def pose(self) -> Array:
@@ -155,6 +161,6 @@ class NewWorlds(EpisodeSimulator):
 
     def place(self, number: int) -> None:
         """Put the robot at the start of an episode."""
-        x, y, yaw = self.start(number)
+        x, y, yaw = self._starts[number]
         place = np.array([x, y, self.robot.rest_height_m])
         self.backend.reset({"position": place, "orientation": frames.from_yaw(yaw)})

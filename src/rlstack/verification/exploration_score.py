@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from rlstack.arrays import Array
-from rlstack.verification.exploration_floors import SHARE
-from rlstack.verification.records import ExplorationRecord
-from rlstack.verification.scores import Figure, Score, guard_figures, mean_interval, share, time_figures
+from rlstack.verification.exploration_trials import SHARE
+from rlstack.verification.scores import Figure, Score, mean_figure, run_figures, share
+from rlstack.verification.trial_records import ExplorationRecord
 
 
 def score_exploration(seen: ExplorationRecord, beside: Mapping[str, ExplorationRecord] | None = None) -> Score:
@@ -17,59 +17,56 @@ def score_exploration(seen: ExplorationRecord, beside: Mapping[str, ExplorationR
 
     Args:
         seen: The explorer's record.
-        beside: Planners' records on the first of the same grounds, by name; None or empty: none.
+        beside: Planners' records at the first of the same sites, by name; None or empty: none.
     """
     times, unit = seen.time_to(SHARE), "1" if seen.moves else "s"
     time, plural = ("Moves", "moves") if seen.moves else ("Time", "seconds")
     reference, ratio, lead = _compared(seen, times, beside) if beside else ("", None, None)
     figures = (
-        Figure("episodes", "Grounds", "count", "Number of unknown grounds, each explored alone.", len(seen)),
+        Figure("episodes", "Sites", "count", "Number of unknown sites, each explored by one robot.", len(seen)),
         share(
             "success",
             "Success",
-            "Share of the grounds of which enough is seen in time without touching anything.",
+            "Share of the sites with enough coverage in time and without a contact.",
             seen.success,
             interval=True,
         ),
         share(
             "crashed",
             "Contact",
-            "Share of the grounds on which the robot touches something; on grids, on which a move would lead into an"
-            " obstacle or over the edge.",
+            "Share of the sites with a contact; on grids, with a move into an obstacle or over the edge.",
             seen.crashed,
         ),
-        Figure(
+        mean_figure(
             "to_90",
             f"{time} to 90%",
             unit,
-            f"Mean number of {plural} until 90% of what is to be seen is known; all of the time where it never is.",
-            float(times.mean()),
-            mean_interval(times),
+            f"Mean number of {plural} to 90% coverage; the whole duration if it is never reached.",
+            times,
         ),
         Figure(
             "steps_ratio",
             f"{time} to 90% over the planner's",
             "1",
-            f"That mean over the same of {reference or 'the soonest planner'}, on the same grounds.",
+            f"That mean over the mean of {reference or 'the fastest planner'} on the same sites.",
             ratio,
         ),
         Figure(
             "least_lead",
             "Least lead in coverage",
             "share",
-            "Least difference, over all times, of the mean known share from that of the planner that is best then.",
+            "Least difference, over time, between the mean coverage and that of the best planner at that time.",
             lead,
         ),
         Figure(
             "half",
-            "Known over half of the time",
+            "Coverage in the first half",
             "share",
-            "Mean known share over the first half of the time.",
+            "Mean coverage over the first half of the time.",
             float(seen.coverage[:, : max(seen.coverage.shape[1] // 2, 1)].mean()),
         ),
         Figure("to_95", f"{time} to 95%", unit, "As to 90%.", float(seen.time_to(0.95).mean())),
-        *guard_figures("grounds", seen.interventions),
-        *time_figures("grounds", seen.latency_s, seen.wall_s),
+        *run_figures("sites", seen),
     )
     settings = {"reference": reference, "unit": "moves" if seen.moves else "s"}
     return Score(figures=figures, settings=settings, compared=("success", "to_90"))

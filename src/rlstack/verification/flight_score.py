@@ -8,29 +8,30 @@ values stay infinite; medians of an even number average the two in the middle.
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import asdict, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlstack.arrays import Array
 from rlstack.robots import frames
-from rlstack.tasks.criteria import Criteria
-from rlstack.verification.outcome import Outcome, judge_window, outcome
-from rlstack.verification.records import FlightRecord
+from rlstack.tasks.quadrotor.success_criteria import SuccessCriteria
+from rlstack.verification.flight_outcome import judge_window, outcome
 from rlstack.verification.scores import (
     Figure,
     Score,
-    guard_figures,
+    group_scores,
     mean,
-    mean_interval,
+    mean_figure,
     median_interval,
     percentile,
+    run_figures,
     share,
-    time_figures,
 )
+from rlstack.verification.trial_records import FlightRecord
 
 
-def score_flights(episodes: FlightRecord, criteria: Criteria) -> Score:
+def score_flights(episodes: FlightRecord, criteria: SuccessCriteria) -> Score:
     """Return the figures of flights.
 
     Args:
@@ -46,7 +47,8 @@ def score_flights(episodes: FlightRecord, criteria: Criteria) -> Score:
     while_judged = f"from second {criteria.from_s:g} to second {criteria.to_s:g}"
     of_kept = "over the episodes that were not lost"
     command = episodes.command[window][:, kept]
-    effort, guarded = _mean_change(command), episodes.interventions
+    effort = _mean_change(command)
+    guarded = np.zeros(len(episodes), int) if episodes.interventions is None else episodes.interventions
     figures = [
         Figure("episodes", "Episodes", "count", "Number of flights.", len(episodes)),
         share(
@@ -86,9 +88,9 @@ def score_flights(episodes: FlightRecord, criteria: Criteria) -> Score:
         ),
         _detail(
             "error_mean_m",
-            "Position error, mean of those kept",
+            "Position error, mean without losses",
             "m",
-            f"Mean of that distance {of_kept} (one that flew away would be the whole figure).",
+            f"Mean of that distance {of_kept}.",
             mean(result.error_m[kept]),
         ),
         Figure(
@@ -159,46 +161,34 @@ def score_flights(episodes: FlightRecord, criteria: Criteria) -> Score:
             "command_change_rad_s",
             "Command change",
             "rad/s",
-            f"Mean absolute change of a rotor's command from one control period to the next {while_judged}, {of_kept};"
-            " small is easy on motors.",
+            f"Mean absolute change of a rotor's command from one control period to the next {while_judged}, {of_kept}.",
             mean(np.abs(np.diff(command, axis=0))),
         ),
-        Figure(
-            "effort_rad_s",
-            "Effort",
-            "rad/s",
-            f"Mean {of_kept} of each one's command change.",
-            float(effort.mean()) if len(effort) else None,
-            mean_interval(effort) if len(effort) else None,
+        replace(
+            mean_figure("effort_rad_s", "Effort", "rad/s", f"Mean {of_kept} of each one's command change.", effort),
             detail=True,
         ),
-        *guard_figures("episodes", np.zeros(len(episodes), int) if guarded is None else guarded),
-        *time_figures("episodes", episodes.latency_s, episodes.wall_s),
+        *run_figures("episodes", replace(episodes, interventions=guarded)),
     ]
-    return Score(
-        figures=tuple(figures),
-        settings=dataclasses.asdict(criteria),
-        compared=("success", "error_m", "effort_rad_s"),
-        groups=_by_label(episodes, result),
-    )
 
-
-def _detail(key: str, title: str, unit: str, definition: str, value: float | None) -> Figure:
-    return Figure(key, title, unit, definition, value, detail=True)
-
-
-def _by_label(episodes: FlightRecord, result: Outcome) -> dict[str, Score]:
-    groups = {}
-    for label in dict.fromkeys(episodes.labels.tolist()):
-        some = episodes.labels == label
-        figures = (
+    def group(some: NDArray[np.bool_]) -> tuple[Figure, ...]:
+        return (
             Figure("episodes", "Episodes", "count", "", int(some.sum())),
             share("success", "Success", "", result.success[some], interval=True),
             share("lost", "Lost", "", result.lost[some]),
             Figure("error_m", "Position error", "m", "", float(np.median(result.error_m[some]))),
         )
-        groups[str(label)] = Score(figures=figures)
-    return groups
+
+    return Score(
+        figures=tuple(figures),
+        settings=asdict(criteria),
+        compared=("success", "error_m", "effort_rad_s"),
+        groups=group_scores(episodes.labels, group),
+    )
+
+
+def _detail(key: str, title: str, unit: str, definition: str, value: float | None) -> Figure:
+    return Figure(key, title, unit, definition, value, detail=True)
 
 
 def _mean_change(command: Array) -> Array:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from rlstack.arrays import Array
 from rlstack.kinds.wheeled_base.spec import WheeledBase
-from rlstack.sim.bases.moving_obstacles import MovingObstacles, moving_scenes
-from rlstack.sim.bases.parameters import drawn
-from rlstack.sim.bases.scenes import Scenes
+from rlstack.sim.batch_wheeled_base.parameters import drawn
+from rlstack.sim.crowds.moving_obstacles import MovingObstacles, moving_scenes
+from rlstack.sim.crowds.scenes import Scenes
 from rlstack.sim.maps.generate import HELD_OUT_SEEDS
 from rlstack.sim.maps.pool import MapPool, build_pool
 
@@ -25,12 +25,13 @@ VALIDATION = 100_000
 
 
 @dataclass(frozen=True)
-class Course:
+class NavigationEpisodes:
     """N navigation episodes.
 
     Args:
         pool: N maps with start and goal.
-        parameters: (rows, N) robot parameters, randomized about the robot file, as in :mod:`rlstack.sim.bases.layout`.
+        parameters: (rows, N) robot parameters, randomized about the robot file: rows of
+            :data:`rlstack.sim.batch_wheeled_base.layout.PARAMETERS`.
         limit_s: (N,) time limits, s.
         movers: People in the maps; None: none.
     """
@@ -50,7 +51,7 @@ class Course:
         """(N,) kinds of the maps, such as ``clutter``, or ``clutter + people`` with people."""
         return self.pool.kinds if self.movers is None else np.char.add(self.pool.kinds, PEOPLED)
 
-    def take(self, index: NDArray[np.integer] | slice) -> Course:
+    def take(self, index: NDArray[np.integer] | slice) -> NavigationEpisodes:
         """Return the episodes at ``index``."""
         pool = self.pool
         numbers = np.arange(len(pool))[index]
@@ -58,7 +59,7 @@ class Course:
             name: getattr(pool, name)[numbers]
             for name in ("boxes", "circles", "starts", "goals", "shortest_m", "field_index")
         }
-        return Course(
+        return NavigationEpisodes(
             replace(pool, maps=tuple(pool.maps[k] for k in numbers), **arrays),
             self.parameters[:, numbers],
             self.limit_s[numbers],
@@ -67,7 +68,7 @@ class Course:
         )
 
 
-def held_out_course(
+def held_out_episodes(
     robot: WheeledBase,
     count: int,
     seed: int,
@@ -77,7 +78,7 @@ def held_out_course(
     fastest_m_s: float | None = None,
     validation: bool = False,
     movers: MovingObstacles | None = None,
-) -> Course:
+) -> NavigationEpisodes:
     """Return episodes in held-out maps, which training does not use.
 
     Args:
@@ -97,5 +98,5 @@ def held_out_course(
     fastest = fastest_m_s or robot.limits.linear_velocity_m_s
     parameters, limit = drawn(robot, count, rng), 15.0 + 2.5 * pool.shortest_m.astype(float) / fastest
     if movers is None or not movers.most:
-        return Course(pool, parameters, limit)
-    return Course(pool, parameters, limit, moving_scenes(rng, pool.maps, movers, robot.radius_m))
+        return NavigationEpisodes(pool, parameters, limit)
+    return NavigationEpisodes(pool, parameters, limit, moving_scenes(rng, pool.maps, movers, robot.radius_m))

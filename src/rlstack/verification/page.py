@@ -11,8 +11,9 @@ from typing import Any
 from rlstack.errors import UserError
 from rlstack.files import write_atomically
 from rlstack.policies.contract import Port
+from rlstack.verification.judgement import reached, requirement
 from rlstack.verification.report import PAGE_NAME, Column, Verification
-from rlstack.verification.scores import Figure, reached, requirement
+from rlstack.verification.scores import Figure
 
 _TEMPLATE = Path(__file__).with_name("page.html.jinja")
 

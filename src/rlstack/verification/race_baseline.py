@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rlstack.control.racing_line import CarLimits, PurePursuit, Pursuit, RacingLine, fastest_line
+from rlstack.control.racing_line import CarLimits, PursuitGains, RacingLine, RacingLineController, fastest_line
 from rlstack.errors import UserError
 from rlstack.kinds.wheeled_base.spec import WheeledBase
-from rlstack.sim.bases.layout import PARAMETERS
-from rlstack.sim.bases.parameters import nominal
+from rlstack.sim.batch_wheeled_base.layout import PARAMETERS
+from rlstack.sim.batch_wheeled_base.parameters import nominal
 from rlstack.sim.maps.tracks import Track
 
 NAME = "pure_pursuit"
@@ -20,7 +20,7 @@ NAME = "pure_pursuit"
 
 MARGIN_M, GRIP_SHARE, BEND_RATE_1_M_S = 0.12, 0.7, 5.0
 """Margins of the line: distance to walls, and shares of the tyres' grip and of the steering rate that it uses."""
-GAINS = Pursuit(ahead_m=0.615, ahead_s=0.093, preview_s=0.073, lead_s=0.024, speed_share=1.0)
+GAINS = PursuitGains(ahead_m=0.615, ahead_s=0.093, preview_s=0.073, lead_s=0.024, speed_share=1.0)
 
 
 def limits_of(robot: WheeledBase) -> CarLimits:
@@ -53,7 +53,7 @@ def lines_of(tracks: Sequence[Track], limits: CarLimits, margin_m: float = MARGI
         ) from error
 
 
-def race_baseline(tracks: Sequence[Track], robot: WheeledBase) -> PurePursuit:
+def race_baseline(tracks: Sequence[Track], robot: WheeledBase) -> RacingLineController:
     """Return the baseline driver for N cars, each on its track.
 
     Raises:
@@ -61,4 +61,4 @@ def race_baseline(tracks: Sequence[Track], robot: WheeledBase) -> PurePursuit:
     """
     limits = limits_of(robot)
     tighter = replace(limits, grip_m_s2=GRIP_SHARE * limits.grip_m_s2, bend_rate_1_m_s=BEND_RATE_1_M_S)
-    return PurePursuit(lines_of(tracks, tighter), GAINS)
+    return RacingLineController(lines_of(tracks, tighter), GAINS)

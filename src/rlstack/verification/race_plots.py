@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import io
-import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.errors import UserError
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.maps.tracks import Track, draw_track
+from rlstack.verification.animation import DPI, frames_of, gif, pixels
 from rlstack.verification.drawing import (
     BAD,
     COLOURS,
     FAINT,
     INK,
+    SHOWN,
     STYLE,
     Plot,
     Sketch,
@@ -25,22 +24,18 @@ from rlstack.verification.drawing import (
     literal,
     matplotlib_or_refuse,
     new_figure,
+    page_of_maps,
     stem,
 )
 from rlstack.verification.map_drawing import outline_at
-from rlstack.verification.records import RaceRecord
+from rlstack.verification.trial_records import RaceRecord
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Array = NDArray[np.float64]
-
-SHOWN, ACROSS = 8, 4
-"""Tracks on a page of paths, and in a row."""
-
-FRAMES, FRAME_MS, STILL_FRAMES, PANEL_IN, DPI, INKS = 100, 70, 15, 4.2, 90, 32
-"""The animation's largest number of frames, their duration, frames for which the end stays, size and colours."""
+PANEL_IN = 4.2
+"""Side of the animation."""
 
 
 def draw_races(
@@ -51,7 +46,6 @@ def draw_races(
     Args:
         robot: The robot.
         columns: By column: the judged driver's races, and by name those of the baselines.
-        dpi: Pixels per inch.
 
     Raises:
         UserError: matplotlib or Pillow is not installed.
@@ -60,8 +54,7 @@ def draw_races(
         (
             "laps",
             "Flying laps beside the baseline's",
-            "A point is a track that both finish; on the line both take the same time, below it the judged driver is"
-            " faster.",
+            "Each point is a track that both finish; below the line the judged driver is faster.",
             lambda: _laps(columns),
         )
     ]
@@ -70,21 +63,21 @@ def draw_races(
             (
                 f"paths_{stem(name)}",
                 f"Paths ({name})",
-                "Failures first, then where it came nearest to a wall. Cross: contact; square: out of time.",
+                "Failures first, then the least distance to a wall. Cross: contact; square: timed out.",
                 lambda raced=raced, beside=beside: _paths(raced, beside),  # type: ignore[misc]
             )
         )
-    plots = draw_plots(made, dpi)
+    plots = draw_plots(made)
     with matplotlib_or_refuse().rc_context(STYLE):
         for name, (raced, beside) in list(columns.items())[:2]:
-            (number,) = worth_seeing(raced, 1).tolist()
+            (number,) = notable(raced, 1).tolist()
             title = f"track:{raced.seeds[number]} ({name})"
-            moving = _film(robot, raced, beside, number)
-            plots.append(Plot(f"film_{stem(name)}", title, "Both start at once.", moving, "gif"))
+            moving = _animation(robot, raced, beside, number)
+            plots.append(Plot(f"animation_{stem(name)}", title, "Both start at once.", moving, "gif"))
     return plots
 
 
-def worth_seeing(raced: RaceRecord, count: int) -> NDArray[np.intp]:
+def notable(raced: RaceRecord, count: int) -> NDArray[np.intp]:
     """Return the indices of notable races: failures, then those with the least distance to a wall."""
     finished = raced.success
     return np.lexsort((raced.clearance_m, finished))[:count]
@@ -116,21 +109,14 @@ def _laps(columns: Mapping[str, tuple[RaceRecord, Mapping[str, RaceRecord]]]) ->
 
 
 def _paths(raced: RaceRecord, beside: Mapping[str, RaceRecord]) -> Figure:
-    chosen = worth_seeing(raced, SHOWN)
-    rows = -(-len(chosen) // ACROSS)
-    figure = new_figure(10.0, 2.8 * rows + 0.35)
-    grid = figure.subplots(rows, ACROSS, squeeze=False)
-    for axes in grid.flat[len(chosen) :]:
-        axes.set_visible(False)
-    for axes, number in zip(grid.flat, chosen.tolist()):
+    def draw(axes: Axes, number: int) -> str:
         draw_track_on(axes, draw_track(int(raced.seeds[number])))
         for colour, (who, one) in zip(COLOURS[1::-1], [*list(beside.items())[:1], (raced.driver, raced)]):
             if number < len(one):
                 _path(axes, one, number, colour, who)
-        axes.set_title(f"track:{raced.seeds[number]}\n{ending(raced, number)}", fontsize=8.0, fontweight="normal")
-    handles, names = grid.flat[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside upper left", ncols=max(len(names), 1))
-    return figure
+        return f"track:{raced.seeds[number]}\n{ending(raced, number)}"
+
+    return page_of_maps(notable(raced, SHOWN).tolist(), draw)
 
 
 def draw_track_on(axes: Axes, track: Track) -> None:
@@ -149,39 +135,31 @@ def _path(axes: Axes, raced: RaceRecord, number: int, colour: str, who: str) -> 
     pose = raced.pose[:, number]
     known = pose[np.isfinite(pose[:, 0])]
     axes.plot(known[:, 0], known[:, 1], color=colour, linewidth=1.0, label=literal(who))
-    told = ending(raced, number)
-    if told != "finished":
-        mark = "x" if told == "contact" else "s"
+    end = ending(raced, number)
+    if end != "finished":
+        mark = "x" if end == "contact" else "s"
         axes.plot(*known[-1, :2], mark, color=BAD, markersize=7, markeredgewidth=2.0, zorder=6)
 
 
-def _film(robot: WheeledBase, raced: RaceRecord, beside: Mapping[str, RaceRecord], number: int) -> bytes:
+def _animation(robot: WheeledBase, raced: RaceRecord, beside: Mapping[str, RaceRecord], number: int) -> bytes:
     """Return one race as an animated GIF, the judged driver's car over the baseline's."""
-    try:
-        import PIL.Image as image_module
-    except ImportError as error:
-        raise UserError("Animations need Pillow, which is not installed: pip install 'rlstack[view]'.") from error
     from matplotlib.patches import Polygon
 
     drivers = [(who, one) for who, one in list(beside.items())[:1] if number < len(one)] + [(raced.driver, raced)]
     poses = [one.pose[:, number] for _, one in drivers]
-    lengths = [int(np.isfinite(pose[:, 0]).sum()) for pose in poses]
-    stride = max(1, math.ceil(max(lengths) / FRAMES))
-    samples = [*range(0, max(lengths), stride), max(lengths) - 1]
+    lengths, samples = frames_of(poses)
     figure = new_figure(PANEL_IN, PANEL_IN)
     figure.set_dpi(DPI)
     axes = figure.add_subplot()
     draw_track_on(axes, draw_track(int(raced.seeds[number])))
-    colours = COLOURS[1::-1][-len(drivers) :]
     cars: list[Polygon] = []
     paths = []
-    for colour, (who, _), pose in zip(colours, drivers, poses):
+    for colour, (who, _), pose in zip(COLOURS[1::-1][-len(drivers) :], drivers, poses):
         cars.append(Polygon(outline_at(robot, pose[0]), facecolor=colour, zorder=5))
         axes.add_patch(cars[-1])
         paths.append(axes.plot([], [], color=colour, linewidth=1.0, label=literal(who))[0])
     axes.legend(loc="upper right", fontsize=7.0)
     clock = axes.set_title("", fontsize=9.0)
-    canvas: Any = figure.canvas
     frames = []
     for sample in samples:
         for car, path, pose, length in zip(cars, paths, poses, lengths):
@@ -189,11 +167,6 @@ def _film(robot: WheeledBase, raced: RaceRecord, beside: Mapping[str, RaceRecord
             car.set_xy(outline_at(robot, pose[now]))
             path.set_data(pose[: now + 1, 0], pose[: now + 1, 1])
         clock.set_text(f"{sample / raced.rate_hz:.1f} s")
-        canvas.draw()
-        frames.append(image_module.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy()))
-    palette = frames[-1].quantize(INKS)
-    inked = [frame.quantize(palette=palette, dither=image_module.Dither.NONE) for frame in frames]
-    file = io.BytesIO()
-    shown_ms = [FRAME_MS] * (len(inked) - 1) + [FRAME_MS * STILL_FRAMES]
-    inked[0].save(file, "GIF", save_all=True, append_images=inked[1:], duration=shown_ms, loop=0, optimize=False)
-    return file.getvalue()
+        figure.canvas.draw()
+        frames.append(pixels(figure))
+    return gif(frames)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from rlstack.arrays import Array
-from rlstack.verification.records import RaceRecord
 from rlstack.verification.scores import (
     Figure,
     Score,
-    guard_figures,
     mean,
     mean_interval,
     median,
+    run_figures,
     share,
-    time_figures,
 )
+from rlstack.verification.trial_records import RaceRecord
 
 
 def score_races(race: RaceRecord, beside: RaceRecord | None = None) -> Score:
@@ -46,42 +45,42 @@ def score_races(race: RaceRecord, beside: RaceRecord | None = None) -> Score:
         share(
             "success",
             "Success",
-            f"Share of the races whose {laps} laps are driven without touching a wall and in time.",
+            f"Share of the races with all {laps} laps finished in time and without a contact.",
             there,
             interval=True,
         ),
         share(
             "contact",
             "Contact",
-            "Share of the races that end because the car's outline is across a wall.",
+            "Share of the races that end in a contact with a wall.",
             race.contact,
         ),
         share(
             "slow",
-            "Out of time",
-            "Share of the races given up: slower than 1.5 m/s on average.",
+            "Timed out",
+            "Share of the races slower than 1.5 m/s on average.",
             np.asarray(~there & ~race.contact),
         ),
         Figure(
             "clean_laps",
             "Laps without contact",
             "count",
-            "How many laps were driven to their end, in all.",
+            "Total number of finished laps.",
             race.clean_laps,
         ),
         Figure(
             "lap_s",
             "Flying lap",
             "s",
-            "Mean over the races that succeed of the time of the laps after the first, from rest.",
+            "Time of the laps after the first, which starts from rest; mean over successful races.",
             mean(flying[there]),
         ),
         Figure(
             "lap_ratio",
             "Flying lap over the baseline's",
             "1",
-            f"Mean over the tracks that both finish of the flying lap over that of {reference}, which knows the fastest"
-            " line around the track and its own pose, in the same simulator.",
+            f"Flying lap time over that of {reference}, which knows the fastest line and its own pose, in the same"
+            " simulator; mean over the tracks that both finish.",
             None if ratios is None else mean(ratios),
             None if ratios is None or not ratios.size else mean_interval(ratios),
         ),
@@ -89,39 +88,38 @@ def score_races(race: RaceRecord, beside: RaceRecord | None = None) -> Score:
             "paired",
             "Tracks compared",
             "count",
-            "On how many tracks both finish.",
+            "Number of tracks that both finish.",
             None if ratios is None else len(ratios),
         ),
         Figure(
             "first_lap_s",
             "First lap",
             "s",
-            "Mean time of the first lap, from rest, of those that succeed.",
+            "Time of the first lap, from rest; mean over successful races.",
             mean(race.lap_s[there, 0]),
         ),
         Figure(
             "speed_m_s",
             "Speed",
             "m/s",
-            "Mean over the races that succeed of the length of the middle over the flying lap.",
+            "Length of the centre line over the flying lap time; mean over successful races.",
             mean((race.length_m / flying)[there]),
         ),
         Figure(
             "clearance_m",
             "Clearance, median",
             "m",
-            "Median over the races that succeed of the outline's least distance to a wall.",
+            "Least distance between the car's outline and a wall; median over successful races.",
             median(clearance),
         ),
         Figure(
             "clearance_least_m",
             "Clearance, least",
             "m",
-            "The least such distance of all of them.",
+            "Least such distance in any successful race.",
             float(clearance.min()) if clearance.size else None,
         ),
-        *guard_figures("races", race.interventions),
-        *time_figures("races", race.latency_s, race.wall_s),
+        *run_figures("races", race),
     )
     return Score(
         figures=figures,

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from rlstack.policies.contract import Contract
 from rlstack.robots import RobotSpec
 from rlstack.tasks.bounds import Bounds
-from rlstack.verification.scores import Figure, Score, judge, requirement
+from rlstack.verification.judgement import judge, requirement
+from rlstack.verification.scores import Figure, Score
 from rlstack.verification.transfer import TransferTable
 
 if TYPE_CHECKING:
@@ -151,8 +152,8 @@ class Verification:
     def scope(self) -> str:
         """The judged and unjudged columns, in a sentence."""
         shown = [name for name in self.columns if name not in self.judged]
-        told = f"Judged: {', '.join(self.judged)}." if self.judged else ""
-        return f"{told} Not judged, shown for comparison: {', '.join(shown)}.".strip() if shown else told
+        judged = f"Judged: {', '.join(self.judged)}." if self.judged else ""
+        return f"{judged} Not judged, shown for comparison: {', '.join(shown)}.".strip() if shown else judged
 
     @cached_property
     def transfer(self) -> TransferTable:
@@ -224,13 +225,12 @@ def worth(simulators: Iterable[str], left_out: Mapping[str, str]) -> str:
     bare = list(dict.fromkeys(name.removesuffix(OVER_TOPICS).removesuffix("(in process)").strip() for name in names))
     where = ", ".join(bare)
     if not topics:
-        told = f"Done in process only, in {where}: this proves nothing of the nodes that are deployed, and deployment"
-        told += " asks for more (--force)."
+        scope = f"Verified in process only, in {where}, not through the deployed nodes: deployment requires --force."
     elif len(bare) == 1:
-        told = f"Done in one simulator alone, {where}: nothing here tells what leans on that simulator."
+        scope = f"Verified in one simulator only, {where}: the policy may exploit flaws of that simulator."
     else:
-        told = f"Done in {where}, over topics in {', '.join(topics)}."
-    return told + (f" These could not hold it: {', '.join(left_out)}." if left_out else "")
+        scope = f"Verified in {where}, over topics in {', '.join(topics)}."
+    return scope + (f" These simulators do not support the task: {', '.join(left_out)}." if left_out else "")
 
 
 def environment() -> dict[str, Any]:

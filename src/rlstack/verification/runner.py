@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import itertools
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.arrays import Array, Mask
+from rlstack.control.navigation import Status
 from rlstack.errors import UserError
 from rlstack.policies import Contract, PolicyOutputError
+from rlstack.verification.trial_records import TrialRecord
 
-Record = TypeVar("Record")
+Record = TypeVar("Record", bound=TrialRecord)
 OnProgress: TypeAlias = Callable[[int, int], None]
 Rows: TypeAlias = slice | Sequence[int]
 """Indices of some of N trials."""
@@ -69,6 +74,9 @@ class Trials(ABC):
     def step(self, command: Array, over: Mask) -> None:
         """Step one control period under ``command`` (N, width), which is ignored where ``over`` (N,)."""
 
+    def close(self) -> None:  # noqa: B027
+        """Release the simulator."""
+
 
 def input_names(driver: Any) -> tuple[str, ...]:
     """Return the names of the signals that a driver takes; empty if not declared."""
@@ -89,7 +97,7 @@ def commanded(driver: Driver, sensed: Mapping[str, NDArray[Any]], at_s: float) -
 
 
 def run(driver: Driver, trials: Trials) -> None:
-    """Run trials until all are over.
+    """Run trials until all are over, and close their simulator.
 
     Args:
         driver: The driver, which is reset first.
@@ -99,34 +107,61 @@ def run(driver: Driver, trials: Trials) -> None:
         UserError: The driver needs signals that are not sensed, or a command is not finite.
     """
     names = input_names(driver)
-    driver.reset(len(trials))
-    for k in itertools.count():
-        over = trials.observe(k)
-        if over.all() and not trials.last_command:
-            return
-        sensed = trials.signals(names)
-        command = commanded(driver, sensed, k / trials.rate_hz)
-        trials.command(k, command)
-        if over.all():
-            return
-        trials.step(command, over)
+    try:
+        driver.reset(len(trials))
+        for k in itertools.count():
+            over = trials.observe(k)
+            if over.all() and not trials.last_command:
+                return
+            sensed = trials.signals(names)
+            command = commanded(driver, sensed, k / trials.rate_hz)
+            trials.command(k, command)
+            if over.all():
+                return
+            trials.step(command, over)
+    finally:
+        trials.close()
 
 
-def in_batches(
-    run_some: Callable[[slice], Record], total: int, at_once: int, on_progress: OnProgress | None = None
-) -> list[Record]:
-    """Return ``run_some``'s result for each batch of ``total`` trials.
+def run_batches(
+    run_batch: Callable[[Any, int], Record],
+    trials: Any,
+    where: str,
+    *,
+    batch_size: int | None = None,
+    name: str = "",
+    seed: int = 0,
+    first: int = 0,
+    on_progress: OnProgress | None = None,
+) -> Record:
+    """Return the joined record of trials that run batch by batch.
 
     Args:
-        run_some: Called with the indices of a batch.
-        total: Total number of trials.
-        at_once: Largest number of trials in a batch.
-        on_progress: Called after every batch with the number done and ``total``.
+        run_batch: Called with the trials of a batch and a seed; returns their record.
+        trials: N trials: a sequence, or an object with ``take(index)``.
+        where: Name of the simulator, for reports.
+        batch_size: Largest number of trials in a batch, which are simulated together; None: all.
+        name: Name of the driver, for reports.
+        seed: Seed of the sensors' noise, combined with the number of a batch's first trial.
+        first: The number of the first trial.
+        on_progress: Called after every batch with the number done and N.
     """
-    parts = []
-    for first in range(0, total, at_once):
-        done = min(first + at_once, total)
-        parts.append(run_some(slice(first, done)))
+    parts, total = [], len(trials)
+    for start in range(0, total, batch_size or total):
+        begin, end = time.monotonic(), min(start + (batch_size or total), total)
+        record = run_batch(take(trials, start, end), seed + first + start)
+        parts.append(replace(record, simulator=where, driver=name, wall_s=time.monotonic() - begin))
         if on_progress is not None:
-            on_progress(done, total)
-    return parts
+            on_progress(end, total)
+    return parts[0].joined(parts)
+
+
+def take(trials: Any, start: int, end: int) -> Any:
+    """Return the trials from ``start`` to ``end``, or to the last one."""
+    return trials.take(np.arange(start, min(end, len(trials)))) if hasattr(trials, "take") else trials[start:end]
+
+
+def gave_up(driver: Any, count: int) -> Mask:
+    """Return (N,) whether a planner reports that its goal cannot be reached; a policy never does."""
+    status = getattr(driver, "status", None)
+    return np.zeros(count, dtype=bool) if status is None else np.asarray(status == Status.UNREACHABLE)

@@ -86,7 +86,7 @@ def _describe(p: Perturbation, robot: Quadrotor) -> str:
             f" for {_span(p.gust_duration_s[gusty], '{:.1f}')} s"
         )
     if p.delay_s.any():
-        parts.append(f"commands {_span(1e3 * p.delay_s, '{:.0f}')} ms late")
+        parts.append(f"commands delayed by {_span(1e3 * p.delay_s, '{:.0f}')} ms")
     return "; ".join(parts) or "nothing: the robot exactly as in its file"
 
 

@@ -1,9 +1,9 @@
-"""Figures of one driver's trials in one simulator, each with its exact definition, and their check against bounds."""
+"""Figures of one driver's trials in one simulator, each with its exact definition."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rlstack.arrays import Array
-from rlstack.tasks.bounds import Bounds
+from rlstack.verification.trial_records import TrialRecord
 
 Interval = tuple[float, float]
 
@@ -117,87 +117,55 @@ class Score:
         return data
 
 
-def judge(score: Score, bounds: Bounds) -> list[str]:
-    """Return a sentence for each figure that misses its bound; empty: the score passes.
-
-    Raises:
-        ValueError: A bound names a figure that the score lacks.
-    """
-    if unknown := set(bounds.limits) - set(score.by_key):
-        raise ValueError(f"bounds for figures that the score does not have: {sorted(unknown)}")
-    reasons = []
-    for figure in score.figures:
-        if (limit := bounds.limits.get(figure.key)) is None or reached(figure, bounds):
-            continue
-        asked = requirement(figure, bounds)
-        if figure.value is None:
-            reasons.append(f"{figure.title} was not measured, but {asked} is asked.")
-        elif figure.key == "episodes":
-            reasons.append(f"{figure.text} episodes prove too little: at least {limit:,.0f} are asked.")
-        else:
-            shown = figure.text
-            if shown == figure.text_of(limit):  # a near miss must not look like a pass
-                shown = repr(figure.value)
-            reasons.append(f"{figure.title} is {shown}, but {asked} is asked.")
-    return reasons
-
-
-def reached(figure: Figure, bounds: Bounds) -> bool:
-    """Return whether a figure reaches its bound; a missing one does not."""
-    limit = bounds.limits[figure.key]
-    return figure.value is not None and (
-        figure.value >= limit if bounds.is_least(figure.key) else figure.value <= limit
-    )
-
-
-def requirement(figure: Figure, bounds: Bounds) -> str:
-    """Return a figure's bound in words, such as ``at least 95.0%``."""
-    return f"{'at least' if bounds.is_least(figure.key) else 'at most'} {figure.text_of(bounds.limits[figure.key])}"
-
-
 def share(key: str, title: str, definition: str, hits: NDArray[np.bool_], *, interval: bool = False) -> Figure:
     """Return the share of trials ``hits`` (N,), with its Wilson interval if ``interval``."""
     found = wilson(int(hits.sum()), len(hits)) if interval else None
     return Figure(key, title, "share", definition, float(hits.mean()), found)
 
 
-def guard_figures(trials: str, interventions: NDArray[np.int64] | None) -> tuple[Figure, Figure]:
-    """Return the figures of guard interventions.
+def mean_figure(key: str, title: str, unit: str, definition: str, values: Array) -> Figure:
+    """Return the mean of the finite ``values`` (N,), with its interval if there are any values."""
+    interval = mean_interval(values) if len(values) else None
+    return Figure(key, title, unit, definition, mean(values), interval)
+
+
+def run_figures(trials: str, record: TrialRecord) -> tuple[Figure, ...]:
+    """Return the figures of guard interventions, control latency and wall time.
 
     Args:
         trials: The word for trials.
-        interventions: (N,) interventions of each trial; None: there was no guard.
+        record: The trials; without a guard or topics the respective figures are None.
     """
-    total = None if interventions is None else int(interventions.sum())
-    some = None if interventions is None else float((interventions > 0).mean())
+    guarded, latency_s = record.interventions, record.latency_s
+    known = np.zeros(0) if latency_s is None else 1e3 * latency_s[np.isfinite(latency_s)]
+    half, most = (percentile(known, percent) if known.size else None for percent in (50.0, 99.0))
+    latency = "time from sending an observation to the arrival of its command, wall clock."
     return (
-        Figure("interventions", "Guard interventions", "count", "How often the guard took over, in all.", total),
+        Figure(
+            "interventions",
+            "Guard interventions",
+            "count",
+            "Total number of guard interventions.",
+            None if guarded is None else int(guarded.sum()),
+        ),
         Figure(
             "intervened",
             f"{trials.capitalize()} with an intervention",
             "share",
-            f"Share of the {trials} in which the guard took over at least once.",
-            some,
+            f"Share of the {trials} in which the guard intervened at least once.",
+            None if guarded is None else float((guarded > 0).mean()),
         ),
+        Figure("latency_p50_ms", "Control latency, median", "ms", f"Median {latency}", half),
+        Figure("latency_p99_ms", "Control latency, 99th percentile", "ms", f"99th percentile of the {latency}", most),
+        Figure("wall_s", "Wall time", "s", f"Wall time of all {trials}.", record.wall_s),
     )
 
 
-def time_figures(trials: str, latency_s: Array | None, wall_s: float) -> tuple[Figure, Figure, Figure]:
-    """Return the control latency of trials over topics and their wall time.
-
-    Args:
-        trials: The word for trials.
-        latency_s: (K,) latency of commands, not finite without a command; None or empty: in process.
-        wall_s: Wall time of all trials.
-    """
-    known = np.zeros(0) if latency_s is None else 1e3 * latency_s[np.isfinite(latency_s)]
-    half, most = (percentile(known, percent) if known.size else None for percent in (50.0, 99.0))
-    told = "time from sending an observation to the arrival of its command, wall clock."
-    return (
-        Figure("latency_p50_ms", "Control latency, median", "ms", f"Median {told}", half),
-        Figure("latency_p99_ms", "Control latency, 99th percentile", "ms", f"99th percentile of the {told}", most),
-        Figure("wall_s", "Time taken", "s", f"Wall time that all the {trials} took.", float(wall_s)),
-    )
+def group_scores(
+    labels: NDArray[np.str_], figures_of: Callable[[NDArray[np.bool_]], tuple[Figure, ...]]
+) -> dict[str, Score]:
+    """Return scores by label, in order of first appearance; ``figures_of`` is called with the trials (N,) of each."""
+    return {str(label): Score(figures=figures_of(labels == label)) for label in dict.fromkeys(labels.tolist())}
 
 
 def wilson(successes: int, count: int) -> Interval:

@@ -10,21 +10,25 @@ import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from rlstack.control.navigation import PLANNERS
 from rlstack.errors import UserError, unknown_name
 from rlstack.interfaces.backend import BACKENDS
+from rlstack.policies import load_policy
 from rlstack.robots import RobotSpec
 from rlstack.sim.vector import BATCH
 from rlstack.sim.world import World
 from rlstack.tasks.bounds import Bounds
 from rlstack.verification.drawing import Plot
-from rlstack.verification.evaluator import Evaluation
-from rlstack.verification.records import TrialRecord
+from rlstack.verification.parallel import run_trials
 from rlstack.verification.report import OVER_TOPICS
+from rlstack.verification.runner import take
 from rlstack.verification.scores import Score
+from rlstack.verification.training_evaluation import Evaluation
+from rlstack.verification.trial_records import TrialRecord
 
 OnProgress = Callable[[str, int, int], None]
 Records = Mapping[str, tuple[TrialRecord, Mapping[str, Any]]]
@@ -76,10 +80,10 @@ class Request:
         """Name of the policy or planner."""
         return self.driver or str(self.loaded.contract.name)
 
-    def shown(self, column: str) -> Callable[[int, int], None] | None:
+    def progress_of(self, column: str) -> Callable[[int, int], None] | None:
         """Return a column's progress callback, called with the number done and the total."""
-        told = self.on_progress
-        return None if told is None else lambda done, count: told(column, done, count)
+        report = self.on_progress
+        return None if report is None else lambda done, count: report(column, done, count)
 
     @property
     def command(self) -> str:
@@ -148,6 +152,8 @@ class TaskVerification(ABC):
     first: ClassVar[tuple[str, ...]]
     """Keys of the main figures."""
     counts: Counts
+    trials: Any
+    """The trials that the columns share; those with fewer take the first."""
     takes_planner: ClassVar[bool] = False
     """Whether a planner can be verified instead of a policy."""
     description: str = ""
@@ -177,21 +183,37 @@ class TaskVerification(ABC):
         shown = ", ".join(f"{name} {figure:.4g}" for name, figure in figures.items() if name != "episodes")
         return f"Over {figures['episodes']:.0f} held-out episodes: {shown}."
 
-    @property
-    @abstractmethod
-    def trials(self) -> Any:
-        """The trials that the columns share; those with fewer take the first."""
-
-    @abstractmethod
     def run(self, plan: ColumnPlan, baseline: str | None) -> Any:
         """Run a baseline by name, or the policy (None), in process and return the record."""
+        request = self.request
+        run_trials_of, options = self.process_runner(plan, baseline)
+        return run_trials(
+            run_trials_of,
+            plan.trials if baseline is None else plan.baseline_trials,
+            on_progress=request.progress_of(plan.name if baseline is None else f"{plan.name}: {baseline}"),
+            **{
+                "make_driver": partial(load_policy, request.policy or "", robot=self.robot),
+                "robot": self.robot,
+                "simulator": plan.simulator,
+                "name": baseline or request.name,
+                "seed": request.seed,
+                **options,
+            },
+        )
+
+    def process_runner(self, plan: ColumnPlan, baseline: str | None) -> tuple[Callable[..., Any], dict[str, Any]]:
+        """Return the function that runs trials in process, and its options; unless :meth:`run` is overridden.
+
+        :func:`rlstack.verification.parallel.run_trials` calls it with the loaded policy, or what the option
+        ``make_driver`` makes, and ``robot``, ``simulator``, ``name`` and ``seed`` in addition to its options.
+        """
+        raise NotImplementedError
 
     @abstractmethod
-    def topics_runner(self) -> tuple[Callable[..., Any], dict[str, Any]]:
-        """Return the function that runs the policy's trials through the nodes of a deployment, and its own options.
+    def topics_recorder(self) -> tuple[Callable[..., Any], dict[str, Any]]:
+        """Return the recorder of trials through the nodes of a deployment, and its options.
 
-        :func:`rlstack.bringup.parallel.run_trials` calls it with ``policy``, ``robot``, ``backend_name``,
-        ``robot_name`` and ``seed`` in addition to its options.
+        :func:`rlstack.bringup.episode_runner.run_episodes` makes it and runs the trials.
         """
 
     @abstractmethod
@@ -202,11 +224,11 @@ class TaskVerification(ABC):
         """Return the figures of a baseline's record, beside the policy's record."""
         return self.score(record, {})
 
-    @abstractmethod
     def describe(self, plan: ColumnPlan, record: Any) -> str:
         """Describe a column's trials in a sentence."""
+        return f"the first {len(record)} trials of {self.task.episode_s:g} s"
 
-    def hold(self, names: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
+    def supported(self, names: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
         """Return the simulators that support the task, and the reasons against the others."""
         return tuple(names), {}
 
@@ -219,17 +241,13 @@ class TaskVerification(ABC):
     ) -> ColumnPlan:
         """Return the plan of an in-process column: the default number of ``trials``, or ``count`` of them."""
         batched, usual = simulator == BATCH, self.counts
-        trials = self.placed(trials, simulator)
-        some = self.take(trials, count or self.request.episodes or (usual.batch if batched else usual.engines))
+        trials = self.in_world(trials, simulator)
+        some = take(trials, 0, count or self.request.episodes or (usual.batch if batched else usual.engines))
         fewer = usual.baselines if batched else usual.baselines_in_engines
-        beside = some if fewer is None else self.take(some, fewer)
+        beside = some if fewer is None else take(some, 0, fewer)
         return ColumnPlan(name=name, simulator=simulator, trials=some, baseline_trials=beside, bounds=bounds)
 
-    def take(self, trials: Any, count: int) -> Any:
-        """Return the first ``count`` of some trials."""
-        return trials[:count]
-
-    def placed(self, trials: Any, simulator: str) -> Any:
+    def in_world(self, trials: Any, simulator: str) -> Any:
         """Return trials placed in a simulator's world."""
         return trials
 
@@ -268,7 +286,9 @@ def over_topics(simulator: str) -> str:
     return f"{simulator} {OVER_TOPICS}"
 
 
-def held_by(names: Sequence[str], robot: RobotSpec, world: World | str = "") -> tuple[tuple[str, ...], dict[str, str]]:
+def supporting(
+    names: Sequence[str], robot: RobotSpec, world: World | str = ""
+) -> tuple[tuple[str, ...], dict[str, str]]:
     """Return the simulators that support a robot, and the reasons against the others.
 
     Args:
@@ -290,7 +310,7 @@ def held_by(names: Sequence[str], robot: RobotSpec, world: World | str = "") -> 
     return tuple(held), left_out
 
 
-def planners_of(names: Sequence[str], bounds: Bounds | None = None) -> list[str]:
+def known_planners(names: Sequence[str], bounds: Bounds | None = None) -> list[str]:
     """Return names of planners without duplicates.
 
     Args:
@@ -306,7 +326,7 @@ def planners_of(names: Sequence[str], bounds: Bounds | None = None) -> list[str]
     against = ("lead_high", "time_ratio", "lap_ratio", "steps_ratio")
     if not names and bounds is not None and any(name in bounds.limits for name in against):
         raise UserError(
-            "drivers: none is not allowed, because the task compares its policies with a planner: name at least one,"
+            "drivers: an empty list is not allowed: the task compares its policies with a planner; name at least one,"
             " such as --drivers dwa, or leave --drivers out for the task's own."
         )
     return list(dict.fromkeys(names))

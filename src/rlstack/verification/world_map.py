@@ -13,6 +13,7 @@ from rlstack.sim.maps.floor_map import FloorMap
 from rlstack.sim.obstacle import Obstacle
 from rlstack.sim.world import World
 from rlstack.verification.drawing import COLOURS, FAINT, STYLE, literal, matplotlib_or_refuse, new_figure
+from rlstack.verification.transfer import aligned
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,7 +51,7 @@ def draw_world(world: World, *, dpi: int = 140) -> bytes:
     with matplotlib.rc_context({**STYLE, **_HATCH}):
         figure = new_figure(_WIDTH_IN, tall + _MARGIN_IN)
         axes = figure.add_subplot()
-        _draw(axes, world, numbers=True)
+        _draw(axes, world)
         axes.set(xlabel="x (m)", ylabel="y (m)")
         floor = "" if world.floor else ", no floor"
         axes.set_title(f"{literal(world.title)}: {_count(len(world.obstacles), 'obstacle')}{floor}")
@@ -60,34 +61,12 @@ def draw_world(world: World, *, dpi: int = 140) -> bytes:
         return _png(figure, dpi)
 
 
-def draw_worlds(worlds: Sequence[World], *, dpi: int = 110) -> bytes:
-    """Return small maps of several worlds side by side as PNG, each on its own scale.
-
-    Raises:
-        UserError: matplotlib is not installed, or a world is a MuJoCo model, whose shapes only MuJoCo knows.
-    """
-    matplotlib = matplotlib_or_refuse()
-    for world in worlds:
-        _refuse_unknown(world)
-    rows = [worlds[first : first + 3] for first in range(0, len(worlds), 3)]
-    with matplotlib.rc_context({**STYLE, **_HATCH, "font.size": 8.0}):
-        figure = new_figure(10.5, 3.4 * len(rows))
-        grid = figure.add_gridspec(len(rows), 6)
-        for number, row in enumerate(rows):
-            share = 6 // len(row)  # a shorter last row shares its width
-            for column, world in enumerate(row):
-                axes = figure.add_subplot(grid[number, column * share : (column + 1) * share])
-                _draw(axes, world, numbers=False)
-                axes.set_title(literal(world.title), fontsize=10)
-        return _png(figure, dpi)
-
-
 def _refuse_unknown(world: World) -> None:
     if world.mjcf is not None:
         raise UserError(f"Only MuJoCo can display {world.mjcf}: open it in MuJoCo's viewer.")
 
 
-def _draw(axes: Axes, world: World, *, numbers: bool) -> None:
+def _draw(axes: Axes, world: World) -> None:
     (x0, y0, _), (x1, y1, _) = world.bounds_m
     margin = 0.02 * max(x1 - x0, y1 - y0)
     axes.set(xlim=(x0 - margin, x1 + margin), ylim=(y0 - margin, y1 + margin), aspect="equal")
@@ -100,17 +79,16 @@ def _draw(axes: Axes, world: World, *, numbers: bool) -> None:
     for obstacle in sorted(world.obstacles, key=lambda o: (o.lowest_m >= head, o.highest_m)):
         axes.add_patch(_outline(obstacle, overhead=obstacle.lowest_m >= head))
     xs, ys = [s[0] for s in world.starts_m], [s[1] for s in world.starts_m]
-    axes.plot(xs, ys, "o", color=COLOURS[0], markersize=9 if numbers else 3, markeredgewidth=0, zorder=6)
+    axes.plot(xs, ys, "o", color=COLOURS[0], markersize=9, markeredgewidth=0, zorder=6)
     if world.floor_map is not None:
-        _draw_way(axes, world.floor_map, large=numbers)
-    if numbers:
-        for index, (x, y, _) in enumerate(world.starts_m):
-            axes.annotate(str(index), (x, y), color="white", fontsize=6.5, ha="center", va="center_baseline", zorder=7)
+        _draw_way(axes, world.floor_map)
+    for index, (x, y, _) in enumerate(world.starts_m):
+        axes.annotate(str(index), (x, y), color="white", fontsize=6.5, ha="center", va="center_baseline", zorder=7)
 
 
-def _draw_way(axes: Axes, drawn: FloorMap, *, large: bool) -> None:
+def _draw_way(axes: Axes, drawn: FloorMap) -> None:
     """Draw a map's goal, and the headings there and at the start."""
-    axes.plot(*drawn.goal[:2], "*", color=COLOURS[2], markersize=13 if large else 6, markeredgewidth=0, zorder=6)
+    axes.plot(*drawn.goal[:2], "*", color=COLOURS[2], markersize=13, markeredgewidth=0, zorder=6)
     for (x, y, yaw), colour in ((drawn.start, COLOURS[0]), (drawn.goal, COLOURS[2])):
         length = 0.045 * max(drawn.size_m)
         tip = (x + length * math.cos(yaw), y + length * math.sin(yaw))
@@ -233,6 +211,4 @@ def _pairs(pairs: dict[str, str]) -> str:
 
 
 def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-    lines = ["  " + "  ".join(f"{cell:<{w}}" for cell, w in zip(row, widths)).rstrip() for row in (head, *rows)]
-    return "\n".join(lines)
+    return "\n".join(f"  {line}" for line in aligned([[*head], *([*row] for row in rows)]))

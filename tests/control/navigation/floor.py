@@ -8,11 +8,11 @@ import numpy as np
 
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import load_robot
-from rlstack.sim.bases.parameters import nominal
-from rlstack.sim.bases.simulator import BaseSimulator
+from rlstack.sim.batch_wheeled_base.parameters import nominal
+from rlstack.sim.batch_wheeled_base.simulator import WheeledBaseSimulator
 from rlstack.sim.maps.floor_map import FloorMap
 from rlstack.sim.maps.pool import pool_of
-from rlstack.verification.navigation_episodes import Course
+from rlstack.verification.navigation_episodes import NavigationEpisodes
 
 WALLS = [
     (0.0, 2.05, 2.1, 0.05, 0.0),
@@ -50,21 +50,21 @@ def floor(
     )
 
 
-def course(robot: WheeledBase, *floors: FloorMap, limit_s: float = 40.0) -> Course:
-    return Course(pool_of(floors, fields=False), nominal(robot, len(floors)), np.full(len(floors), limit_s))
+def course(robot: WheeledBase, *floors: FloorMap, limit_s: float = 40.0) -> NavigationEpisodes:
+    return NavigationEpisodes(pool_of(floors, fields=False), nominal(robot, len(floors)), np.full(len(floors), limit_s))
 
 
-def simulator(robot: WheeledBase, *floors: FloorMap) -> BaseSimulator:
+def simulator(robot: WheeledBase, *floors: FloorMap) -> WheeledBaseSimulator:
     pool = pool_of(floors, fields=False)
-    robots = BaseSimulator(
+    robots = WheeledBaseSimulator(
         robot, pool.boxes, pool.circles, rate_hz=10.0, parameters=nominal(robot, len(floors)), seed=0
     )
     robots.place(pool.starts.astype(float))
     return robots
 
 
-def sensed(robots: BaseSimulator, goal: tuple[float, float] | Any) -> dict[str, np.ndarray]:
-    from rlstack.verification.navigation import CourseSensors
+def sensed(robots: WheeledBaseSimulator, goal: tuple[float, float] | Any) -> dict[str, np.ndarray]:
+    from rlstack.verification.navigation_trials import NavigationSensors
 
     pose, twist = robots.pose(), robots.twist()
     goals = np.broadcast_to(np.asarray(goal, dtype=float), (len(pose), 2))
@@ -78,5 +78,5 @@ def sensed(robots: BaseSimulator, goal: tuple[float, float] | Any) -> dict[str, 
         "goal_position",
         "goal_orientation",
     )
-    senses = CourseSensors(robots, None, None, names, 10.0)  # type: ignore[arg-type]  # there are no people to be tracked
+    senses = NavigationSensors(robots, names, 10.0)  # type: ignore[arg-type]  # there are no people
     return senses.signals(pose, twist, goals)

@@ -70,7 +70,7 @@ def test_what_is_no_base_or_has_no_lidar_is_refused() -> None:
     blind = replace(burger(), lidars={})
     with pytest.raises(UserError, match="no lidar 'scan'"):
         PLANNERS.load("astar_dwa")(blind)
-    with pytest.raises(UserError, match="would see nothing"):
+    with pytest.raises(UserError, match="would sense nothing"):
         PLANNERS.load("orca")(blind, people=False)
 
 

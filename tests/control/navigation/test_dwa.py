@@ -3,12 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlstack.control.navigation.body import Body
-from rlstack.control.navigation.dwa import Crowd, DwaSettings, DynamicWindow, ScanDistance
+from rlstack.control.navigation.base_model import BaseModel
+from rlstack.control.navigation.dwa import DwaSettings, DynamicWindow, ScanDistance
+from rlstack.control.navigation.planner_interface import People
 from rlstack.robots import load_robot
 from tests.control.navigation.floor import burger
 
-BODY = Body.of(burger())
+BODY = BaseModel.of(burger())
 PERIOD_S = 0.1
 
 
@@ -16,7 +17,7 @@ def chosen(
     window: DynamicWindow,
     target: tuple[float, float],
     points: list[tuple[float, float]] = [],  # noqa: B006
-    crowd: Crowd | None = None,
+    crowd: People | None = None,
     fastest: float = 10.0,
     backing: bool = False,
 ) -> tuple[np.ndarray, bool]:
@@ -115,8 +116,8 @@ def test_no_faster_than_asked(window: DynamicWindow) -> None:
 
 
 def test_people_are_avoided_where_they_will_be(window: DynamicWindow) -> None:
-    def crossing(velocity: tuple[float, float]) -> Crowd:
-        return Crowd(np.array([[[0.45, 0.5]]]), np.array([[velocity]]), np.array([[0.25]]))
+    def crossing(velocity: tuple[float, float]) -> People:
+        return People(np.array([[[0.45, 0.5]]]), np.array([[velocity]]), np.array([[0.25]]))
 
     away, _ = settled(window, (2.0, 0.0), crowd=crossing((0.0, 1.0)))
     assert away == pytest.approx([BODY.speed_m_s, 0.0], abs=1e-6), "who leaves is not in the way"
@@ -141,7 +142,7 @@ def test_robots_do_not_know_of_each_other(window: DynamicWindow) -> None:
 
 @pytest.mark.parametrize("name", ["husky", "racecar"])
 def test_other_bases_go_their_way(name: str) -> None:
-    body = Body.of(load_robot(name))
+    body = BaseModel.of(load_robot(name))
     window = DynamicWindow(body, DwaSettings(), PERIOD_S)
     for _ in range(30):
         command, good = chosen(window, (9.0, 4.0))

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlstack.control.navigation.body import Body
-from rlstack.control.navigation.driver import Motion, Scanner
+from rlstack.control.navigation.base_model import BaseModel
 from rlstack.control.navigation.occupancy import FREE, OCCUPIED, UNKNOWN, GridSettings, OccupancyGrids
+from rlstack.control.navigation.planner_interface import Motion, Scanner
 from rlstack.errors import UserError
 from tests.control.navigation.floor import burger, floor, sensed, simulator
 
 ROBOT = burger()
-SCANNER = Scanner(Body.of(ROBOT).lidar())
+SCANNER = Scanner(BaseModel.of(ROBOT).lidar())
 SETTINGS = GridSettings(cells=160, rays=360)
 
 
@@ -46,15 +46,13 @@ def test_cells_are_what_the_scan_says_of_them() -> None:
     assert behind.any(), "nothing is known of what is behind the box"
 
 
-def test_the_message_has_rows_along_y_from_the_lower_left_corner() -> None:
+def test_states_have_rows_along_y_from_the_lower_left_corner() -> None:
     grids, _ = mapped()
-    message = grids.message()
-    assert message["width"] == message["height"] == 160 and message["resolution"] == 0.05
+    states = grids.states()
+    assert states.shape == (1, 160, 160) and states.dtype == np.int8
     x, y = 2.0, -1.0  # on the wall to the right
-    column, row = (int((p - o) / 0.05) for p, o in zip((x, y), message["origin"]))
-    near = message["data"].reshape(160, 160)[row - 1 : row + 2, column - 1 : column + 2]
-    assert (near == OCCUPIED).any()
-    assert message["data"].dtype == np.int8
+    column, row = (int((p - o) / 0.05) for p, o in zip((x, y), grids.origin[0]))
+    assert (states[0, row - 1 : row + 2, column - 1 : column + 2] == OCCUPIED).any()
 
 
 def test_what_moved_away_is_forgotten_after_some_scans() -> None:

@@ -5,17 +5,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlstack.control.navigation.body import Body
-from rlstack.control.navigation.dwa import Crowd
+from rlstack.control.navigation.base_model import BaseModel
 from rlstack.control.navigation.orca import Orca, OrcaSettings, nearest_velocity
+from rlstack.control.navigation.planner_interface import People
 from rlstack.errors import UserError
 from rlstack.robots import load_robot
-from rlstack.sim.bases import orca as walkers
+from rlstack.sim.crowds import orca as walkers
 from tests.control.navigation.floor import burger
 
 pyrvo = pytest.importorskip("pyrvo")
 
-GLIDER = Body.of(load_robot("crowdnav_robot"))
+GLIDER = BaseModel.of(load_robot("crowdnav_robot"))
 PERIOD_S = 0.25
 
 
@@ -34,7 +34,7 @@ def mine(orca: Orca, me: np.ndarray, others: np.ndarray, wanted: np.ndarray) -> 
     """Return what is chosen in the same place; the base's frame is the world's, moved."""
     orca.reset(1)
     orca.last = me[None, 2:4].copy()
-    crowd = Crowd(others[None, :, :2] - me[:2], others[None, :, 2:4], others[None, :, 4])
+    crowd = People(others[None, :, :2] - me[:2], others[None, :, 2:4], others[None, :, 4])
     target = 100.0 * wanted[None]
     command, _ = orca.choose(
         target,
@@ -81,7 +81,7 @@ def test_half_planes_are_solved_as_for_walkers_in_fused_kernels(seed: int, fixed
 
 
 def test_a_wall_is_approached_slower_and_slower_and_not_entered() -> None:
-    body = Body.of(burger())
+    body = BaseModel.of(burger())
     orca = Orca(body, OrcaSettings(), 0.1)
     speeds = []
     for away in (2.0, 0.4, 0.3, 0.22):
@@ -106,7 +106,7 @@ def test_two_that_avoid_each_other_pass() -> None:
     nearest = np.inf
     for _ in range(60):
         other = position[::-1]
-        crowd = Crowd((other - position)[:, None], velocity[::-1][:, None], np.full((2, 1), orca.radius))
+        crowd = People((other - position)[:, None], velocity[::-1][:, None], np.full((2, 1), orca.radius))
         orca.last = velocity
         if len(orca.last) != 2:
             orca.reset(2)
@@ -126,7 +126,7 @@ def test_two_that_avoid_each_other_pass() -> None:
 
 
 def test_a_differential_base_is_steered_by_a_point_ahead() -> None:
-    body = Body.of(burger())
+    body = BaseModel.of(burger())
     orca = Orca(body, OrcaSettings(), 0.1)
     command, _ = orca.choose(
         np.array([[1.0, 1.0]]),
@@ -141,4 +141,4 @@ def test_a_differential_base_is_steered_by_a_point_ahead() -> None:
 
 def test_a_car_is_refused() -> None:
     with pytest.raises(UserError, match=r"racecar.*astar_dwa"):
-        Orca(Body.of(load_robot("racecar")), OrcaSettings(), 0.1)
+        Orca(BaseModel.of(load_robot("racecar")), OrcaSettings(), 0.1)

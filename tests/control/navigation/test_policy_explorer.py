@@ -69,12 +69,12 @@ def test_it_is_asked_on_to_the_edge_of_the_known() -> None:
     seen = np.zeros((8, 8))
     seen[:, 7] = -1.0
     for ahead, x in ((10, 1.25), (3, -0.25)):
-        found = explorer(ahead)._asked(seen, np.array([-1.75, 0.25]))
+        found = explorer(ahead)._rollout(seen, np.array([-1.75, 0.25]))
         assert found is not None and found.tolist() == pytest.approx([x, 0.25])
 
 
 def test_where_the_policy_stays_there_is_no_goal() -> None:
-    assert explorer()._asked(np.zeros((8, 8)), np.array([0.25, 0.25])) is None
+    assert explorer()._rollout(np.zeros((8, 8)), np.array([0.25, 0.25])) is None
 
 
 def test_a_policy_must_be_named() -> None:

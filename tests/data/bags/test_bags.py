@@ -165,7 +165,7 @@ def test_a_goal_holds_until_another_is_said_and_an_object_is_tracked(tmp_path: P
     assert known.poses["object"][0, 3:].tolist() == [0.0, 0.0, 1.0, 0.0]
     assert known.command[:, 0].tolist() == [10.0 * k + 5.0 for k in range(10)] + [100.0], "the last before the next"
     assert moments(recording, 10).command[:, 0].tolist() == [10.0 * k for k in range(11)]
-    with pytest.raises(UserError, match=r"/object is given in the frame 'camera_link': give it in odom"):
+    with pytest.raises(UserError, match=r"/object is in the frame 'camera_link', not in odom"):
         open_bag(posed(tmp_path / "eye", "camera_link"), JOINTS)
 
 
@@ -179,10 +179,10 @@ def test_bags_that_do_not_fit_are_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"has no topic /cmd/arm\. It has: /cmd/joints, /joint_states"):
         open_bag(bag, JOINTS, command="cmd/arm")
     two = bag_of(tmp_path / "two", states, commands, robots=("/left", "/right"))
-    with pytest.raises(UserError, match="has 2 robots, /left, /right: say which with --namespace"):
+    with pytest.raises(UserError, match="has 2 robots, /left, /right: choose one with --namespace"):
         open_bag(two, JOINTS)
     assert len(open_bag(two, JOINTS, namespace="right").command) == 41
-    with pytest.raises(UserError, match=r"come 100 times a second, .* give --fps 100 or less"):
+    with pytest.raises(UserError, match=r"joint_states at 100 Hz, .* give --fps 100 or less"):
         add(bag, tmp_path / "fast", 500)
     silent = bag_of(tmp_path / "silent", states, {at: 0.0 for at in commands if not 0.5 < at < 1.5})
     with pytest.raises(UserError, match=r"the commands were silent for more than 0\.5 s, 0\.5 s after the beginning"):

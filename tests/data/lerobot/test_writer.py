@@ -424,7 +424,7 @@ def test_adding_what_does_not_fit_is_refused_by_name(tmp_path: Path, change: dic
         ({"action": [1.0, 2.0, np.nan]}, "Frame 1: 'action' is not finite"),
         ({"stage": 1.5}, "'stage' is float64, which the dataset's int64 cannot hold"),
         ({"observation.images.wrist": np.zeros((6, 8, 3))}, "'observation.images.wrist' is float64"),
-        ({"speed": 1.0}, "Frame 1 has speed, which the dataset has not"),
+        ({"speed": 1.0}, "Frame 1 has speed, which the dataset lacks"),
     ],
 )
 def test_a_frame_that_does_not_fit_is_refused(tmp_path: Path, change: dict, message: str) -> None:
@@ -446,7 +446,7 @@ def test_a_frame_that_does_not_fit_is_refused(tmp_path: Path, change: dict, mess
     [
         ({}, "at least one feature"),
         ({"a/b": number()}, "'a/b' cannot be a feature's name"),
-        ({"timestamp": number()}, "gives every frame one of its own"),
+        ({"timestamp": number()}, "LeRobot's own feature has it"),
         ({"depth": Feature("image", (4, 5, 1))}, r"image 'depth' must have the shape \(height, width, 3\)"),
         ({"note": Feature("string", (1,))}, "'note' cannot be 'string'"),
         ({"pose": Feature("float32", (4, 4))}, "'pose' must be a vector"),
@@ -466,7 +466,7 @@ def test_there_is_one_writer_and_it_writes_episodes_with_frames(tmp_path: Path) 
             DatasetWriter(tmp_path, 20, "panda", FEATURES)
         recording.add_frame(frame(np.random.default_rng(0)))
         recording.discard()
-        with pytest.raises(UserError, match="without a frame"):
+        with pytest.raises(UserError, match="without frames"):
             recording.end_episode("Nothing.")
     for call in (lambda: recording.end_episode("Late."), lambda: recording.add_frame({})):
         with pytest.raises(UserError, match="closed"):
@@ -476,22 +476,22 @@ def test_there_is_one_writer_and_it_writes_episodes_with_frames(tmp_path: Path) 
 
 def test_a_folder_of_something_else_is_not_written_into(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(UserError, match=r"is no dataset but has thesis\.tex"):
+    with pytest.raises(UserError, match=r"has thesis\.tex in it and is not a dataset"):
         DatasetWriter(tmp_path, 20, "panda", FEATURES)
     with pytest.raises(UserError, match="must be above 0"):
         DatasetWriter(tmp_path / "new", 0, "panda", FEATURES)
 
 
 def test_what_is_no_dataset_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no LeRobot dataset"):
+    with pytest.raises(UserError, match="is not a LeRobot dataset"):
         Dataset(tmp_path)
     record(tmp_path, [2])
     path = tmp_path / "meta" / "info.json"
     info = json.loads(path.read_text())
     for change, message in (
-        ({"codebase_version": "v2.1"}, "version 3, not v2.1"),
-        ({"fps": "fast"}, "not as LeRobot's version 3"),
-        ({"features": {"a": {}}}, "not as LeRobot's version 3"),
+        ({"codebase_version": "v2.1"}, "version v2.1, and only version 3"),
+        ({"fps": "fast"}, "not of LeRobot's version 3"),
+        ({"features": {"a": {}}}, "not of LeRobot's version 3"),
         ({"total_frames": -1}, "no total below"),
     ):
         path.write_text(json.dumps({**info, **change}))

@@ -17,7 +17,7 @@ from rlstack.kinds import find_kind
 from rlstack.kinds.manipulator.guard import ManipulatorGuard, ManipulatorMode
 from rlstack.kinds.manipulator.guard_collision import CollisionModel
 from rlstack.kinds.manipulator.guard_config import ManipulatorGuardConfig
-from rlstack.kinds.manipulator.guard_limiter import CommandLimiter
+from rlstack.kinds.manipulator.guard_limits import ManipulatorTargetLimiter
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
 from tests.kinds.manipulator.guard_loop import Following, panda
@@ -110,7 +110,7 @@ def test_a_command_beyond_speed_or_acceleration_is_slowed_and_said_so() -> None:
 def test_a_policy_of_any_rate_gets_all_of_the_joints_speed(rate_hz: int, repeated: bool) -> None:
     """In lock step a command is said again in every period, in real time once."""
     every = 100 // rate_hz
-    limiter = CommandLimiter(ROBOT, ManipulatorGuardConfig.from_robot(ROBOT, window_s=1.2 / rate_hz), BODY)
+    limiter = ManipulatorTargetLimiter(ROBOT, ManipulatorGuardConfig.from_robot(ROBOT, window_s=1.2 / rate_hz), BODY)
     target = moved(j1=-2.0)
     limiter.start(0.0, target)
     speed, reasons = 0.0, set()
@@ -119,7 +119,7 @@ def test_a_policy_of_any_rate_gets_all_of_the_joints_speed(rate_hz: int, repeate
             speed = min(speed + FASTEST[0] / rate_hz / 0.2, FASTEST[0])  # gentler than it must be
             target[0] += speed / rate_hz
         if k % every == 0 or repeated:
-            held, why = limiter.pass_on(0.01 * k, target, target, np.zeros(9))
+            held, _, _, why = limiter.pass_on(0.01 * k, target, target, np.zeros(9))
             reasons.add(why)
     np.testing.assert_allclose(held, target, atol=1e-9)
     assert reasons == {""} and speed == FASTEST[0]
@@ -132,12 +132,12 @@ STRETCHED = np.array([0.0, 0.6, 0.0, -0.9, 0.0, 1.6, 0.78, *REST[7:]])
 @pytest.mark.parametrize("rate_hz", [10, 20, 100])
 def test_the_tool_is_as_fast_as_it_may_be_and_no_faster(rate_hz: int, limit: float) -> None:
     config = ManipulatorGuardConfig.from_robot(ROBOT, tool_velocity_m_s=limit, window_s=1.2 * max(1.0 / rate_hz, 0.05))
-    limiter, goal = CommandLimiter(ROBOT, config, BODY), STRETCHED.copy()
+    limiter, goal = ManipulatorTargetLimiter(ROBOT, config, BODY), STRETCHED.copy()
     goal[0] = 1.8
     limiter.start(0.0, STRETCHED)
     sent, reasons = [STRETCHED], set()
     for k in range(1, 2 * rate_hz + 1):
-        held, why = limiter.pass_on(k / rate_hz, goal, sent[-1], np.zeros(9))
+        held, _, _, why = limiter.pass_on(k / rate_hz, goal, sent[-1], np.zeros(9))
         reasons.add(why)
         sent.append(held)
     tool = BODY.place(np.array(sent))[0][:, 0]
@@ -274,15 +274,15 @@ def test_one_wrong_reading_of_a_joint_moves_nothing_and_several_hold_the_arm() -
         decision = loop.guard.on_observation(loop.time_s, loop.time_s, wrong)
         if decision.mode is CommonMode.POLICY:
             decision = loop.guard.on_policy_command(loop.time_s, loop.time_s, REST)
-    assert "panda_joint7 is at 0.00 and was at 0.79" in decision.reason and "cannot have come" in decision.reason
+    assert "panda_joint7 is at 0.00 and was at 0.79" in decision.reason and "cannot have moved" in decision.reason
 
 
 def test_a_target_is_brought_back_to_a_joint_that_was_pushed_no_faster_than_the_joint() -> None:
-    limiter = CommandLimiter(ROBOT, ManipulatorGuardConfig.from_robot(ROBOT, speed_up_s=0.0), BODY)
+    limiter = ManipulatorTargetLimiter(ROBOT, ManipulatorGuardConfig.from_robot(ROBOT, speed_up_s=0.0), BODY)
     limiter.start(0.0, REST)
     sent = [REST]
     for k in range(1, 61):
-        held, why = limiter.pass_on(0.01 * k, REST, moved(j7=-0.7), np.zeros(9))
+        held, _, _, why = limiter.pass_on(0.01 * k, REST, moved(j7=-0.7), np.zeros(9))
         assert "joint effort" in why
         sent.append(held)
     drive = ROBOT.drives[6]
@@ -317,13 +317,13 @@ def test_who_is_outside_the_workspace_is_kept_from_touching_itself_all_the_same(
 @given(st.lists(st.lists(st.floats(-4.0, 4.0), min_size=9, max_size=9), min_size=3, max_size=25), st.integers(1, 6))
 @settings(deadline=None, max_examples=15)
 def test_whatever_is_wanted_what_is_published_keeps_all_limits(wanted: list[list[float]], every: int) -> None:
-    limiter = CommandLimiter(ROBOT, CONFIG, BODY)
+    limiter = ManipulatorTargetLimiter(ROBOT, CONFIG, BODY)
     limiter.start(0.0, REST)
     position, t, sent = REST.copy(), 0.0, [REST.copy()]
     for target in wanted:
         for _ in range(every):
             t += 0.01
-            held, _ = limiter.pass_on(t, np.array(target), position, np.zeros(9))
+            held = limiter.pass_on(t, np.array(target), position, np.zeros(9)).command
             position = 0.5 * (position + held)
             sent.append(held)
     path = np.array(sent)

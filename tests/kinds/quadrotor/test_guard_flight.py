@@ -56,7 +56,7 @@ def test_a_policy_that_comes_back_in_time_flies_again() -> None:
     assert loop.guard.mode is QuadrotorMode.HOVER  # not yet for a whole second
     loop.run(0.3, policy)
     assert loop.guard.mode is CommonMode.POLICY
-    assert "in time again" in loop.guard.reason
+    assert "on time again" in loop.guard.reason
     loop.run(1.0, policy)
     assert np.linalg.norm(loop.quad.state["position"] - AIR) < 0.1
 

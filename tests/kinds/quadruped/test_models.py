@@ -13,8 +13,8 @@ from rlstack.interfaces.backend import BACKENDS
 from rlstack.kinds.quadruped.models import lowest_foot
 from rlstack.kinds.quadruped.spec import Quadruped
 from rlstack.robots import load_robot
+from rlstack.robots.kind_models import check_file, mass_properties, rest_height
 from rlstack.robots.mjcf import to_mjcf
-from rlstack.robots.robot_models import check_file, mass_properties, rest_height
 from rlstack.robots.urdf import to_urdf
 
 HEIGHT_M = 2 * 0.213 * np.cos(0.9) + 0.023

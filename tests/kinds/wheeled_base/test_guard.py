@@ -44,7 +44,7 @@ def test_limits_are_the_robots_own_and_only_tightened() -> None:
     assert CONFIG.scan_timeout_s == pytest.approx(2.5 / LIDAR.rate_hz)
     with pytest.raises(UserError, match=r"linear_velocity_m_s: 1\.0 is wider than robot 'turtlebot3_burger' allows"):
         WheeledBaseGuardConfig.from_robot(ROBOT, linear_velocity_m_s=1.0)
-    with pytest.raises(UserError, match="both numbers must be above geofence_min_m"):
+    with pytest.raises(UserError, match="every number must be above geofence_min_m"):
         WheeledBaseGuardConfig.from_robot(ROBOT, geofence_min_m=(1.0, 1.0), geofence_max_m=(1.0, 2.0))
 
 
@@ -243,7 +243,7 @@ class Fixed:
 
 
 def driven_by(driver: Fixed, *, goal: bool = True) -> Rolling:
-    loop = Rolling(WheeledBaseGuard(ROBOT, driver=driver))
+    loop = Rolling(WheeledBaseGuard(ROBOT, planner=driver))
     loop.arm()
     if goal:
         loop.guard.on_signals({"goal_position": np.array([3.0, 0.0, 0.0])})
@@ -262,7 +262,7 @@ def test_a_planner_drives_while_the_policy_is_late() -> None:
 
 
 def test_the_dynamic_window_takes_the_robot_to_its_goal_where_the_policy_has_failed() -> None:
-    loop = Rolling(WheeledBaseGuard(ROBOT, driver=PLANNERS.load("dwa")(ROBOT)))
+    loop = Rolling(WheeledBaseGuard(ROBOT, planner=PLANNERS.load("dwa")(ROBOT)))
     loop.arm()
     loop.guard.on_signals({"goal_position": np.array([0.6, 0.3, 0.0])})
     loop.run(0.3, lambda seen: FORWARD)

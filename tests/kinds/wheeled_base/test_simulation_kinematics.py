@@ -22,9 +22,9 @@ from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import load_robot
 from rlstack.robots.joints import clip_targets, rest_positions
 from rlstack.robots.mjcf import mujoco_spec
-from rlstack.sim.bases.dynamics import BaseModel, advance
-from rlstack.sim.bases.layout import PARAMETERS, STATE, STATE_WIDTH
-from rlstack.sim.bases.parameters import nominal
+from rlstack.sim.batch_wheeled_base.dynamics import WheeledBaseModel, advance
+from rlstack.sim.batch_wheeled_base.layout import PARAMETERS, STATE, STATE_WIDTH
+from rlstack.sim.batch_wheeled_base.parameters import nominal
 from tests.support.robots import car
 
 TWISTS = st.tuples(st.floats(-1.5, 1.5), st.floats(-2.5, 2.5)).map(np.array)
@@ -165,7 +165,7 @@ def test_a_ramp_keeps_to_the_limits_and_comes_to_the_command(
 def test_the_ramp_is_that_of_the_batch_simulator() -> None:
     robot = base("husky")
     robot = replace(robot, limits=replace(robot.limits, linear_jerk_m_s3=8.0, angular_jerk_rad_s3=20.0))
-    model = BaseModel(0.05, "differential", substeps=1)
+    model = WheeledBaseModel(0.05, "differential", substeps=1)
     parameters = nominal(robot, 1)
     parameters[PARAMETERS["jerk"]] = [[8.0], [20.0]]
     state = np.zeros((STATE_WIDTH, 1), dtype=np.float32)

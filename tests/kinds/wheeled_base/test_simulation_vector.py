@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.kinds.wheeled_base.simulation_vector import PeopledVector, base_vector
-from rlstack.sim.bases.moving_obstacles import MovingObstacles
-from rlstack.sim.bases.people import PERSON
-from rlstack.sim.bases.scenes import Scenes, absent_people
-from rlstack.verification.drive_score import PEOPLE_M
-from rlstack.verification.navigation import drive
-from rlstack.verification.navigation_episodes import Course, held_out_course
+from rlstack.kinds.wheeled_base.simulation_vector import CrowdVector, wheeled_base_vector
+from rlstack.sim.crowds.moving_obstacles import MovingObstacles
+from rlstack.sim.crowds.scenes import Scenes, absent_people
+from rlstack.sim.crowds.walking_models import PERSON
+from rlstack.verification.navigation_episodes import NavigationEpisodes, held_out_episodes
+from rlstack.verification.navigation_score import PEOPLE_M
+from rlstack.verification.navigation_trials import drive
 from tests.support.bases import turtlebot
 from tests.support.drives import Homing, course_of, room
 
@@ -22,12 +22,12 @@ ROBOT = turtlebot()
 MOVING = MovingObstacles(count=(0, 3))
 
 
-def vector(simulator: str, course: Course) -> PeopledVector:
+def vector(simulator: str, course: NavigationEpisodes) -> CrowdVector:
     options = {"pool": course.pool, "parameters": course.parameters, "people": course.movers}
-    return base_vector(simulator, ROBOT, len(course), 10.0, **options)
+    return wheeled_base_vector(simulator, ROBOT, len(course), 10.0, **options)
 
 
-def crossed(sees_robot: float) -> Course:
+def crossed(sees_robot: float) -> NavigationEpisodes:
     """Return a room in which somebody comes down the robot's way towards it, and one in which nobody is."""
     maps = [room(1), room(2)]
     circles, persons = absent_people(2, 1)
@@ -39,18 +39,18 @@ def crossed(sees_robot: float) -> Course:
     return replace(course_of(ROBOT, maps), movers=Scenes(tuple(maps), people, rows))
 
 
-def driven(course: Course, **options: object):
+def driven(course: NavigationEpisodes, **options: object):
     return drive(Homing(), course, ROBOT, rate_hz=10.0, arrival_m=0.2, name="homing", **options)
 
 
 def test_a_course_with_movers_is_the_same_course_but_for_them() -> None:
     options = {"kinds": ("clutter",), "fastest_m_s": 0.2}
-    still = held_out_course(ROBOT, 12, 3, **options)
-    moving = held_out_course(ROBOT, 12, 3, movers=MOVING, **options)
+    still = held_out_episodes(ROBOT, 12, 3, **options)
+    moving = held_out_episodes(ROBOT, 12, 3, movers=MOVING, **options)
     for name in ("boxes", "circles", "starts", "goals"):
         np.testing.assert_array_equal(getattr(still.pool, name), getattr(moving.pool, name))
     np.testing.assert_array_equal(still.parameters, moving.parameters)
-    assert still.movers is None and held_out_course(ROBOT, 2, 3, movers=MovingObstacles(), **options).movers is None
+    assert still.movers is None and held_out_episodes(ROBOT, 2, 3, movers=MovingObstacles(), **options).movers is None
     assert set(still.kinds) == {"clutter"} and set(moving.kinds) == {"clutter + people"}
     some = moving.take(np.array([7, 2]))
     assert some.movers is not None and moving.movers is not None
@@ -88,7 +88,7 @@ def test_without_movers_there_are_no_people() -> None:
 
 
 def test_chunks_do_not_change_what_is_driven() -> None:
-    whole, parts = driven(crossed(1.0)), driven(crossed(1.0), at_once=1)
+    whole, parts = driven(crossed(1.0)), driven(crossed(1.0), batch_size=1)
     np.testing.assert_allclose(parts.time_s, whole.time_s)
     np.testing.assert_allclose(parts.people_m, whole.people_m, atol=1e-5)
 

@@ -136,7 +136,7 @@ REFUSED: list[tuple[str, Callable[[dict[str, Any]], Any], str]] = [
     ),
     ("caster", lambda d: d["casters"][0].update(position_m=[0.0, 0.0, -0.1]), "caster_back reaches below"),
     ("steered", lambda d: d["wheels"][0].update(steering="s"), "'differential' is not allowed with steered wheels"),
-    ("ackermann", lambda d: d.update(drive="ackermann"), "'ackermann' is not allowed without wheels that are steered"),
+    ("ackermann", lambda d: d.update(drive="ackermann"), "'ackermann' is not allowed without steered wheels"),
     (
         "drive",
         lambda d: d.update(drive="tank"),

@@ -14,8 +14,9 @@ from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.sim.arms.camera_renderer import ArmCameraRenderer, camera_of
-from rlstack.sim.arms.scene import Block, arm_worlds
+from rlstack.sim.arms.scene import Block, build_scene
 from rlstack.sim.arms.visual_randomization import Appearance, AppearanceRange, draw_appearance
+from rlstack.sim.batch_mujoco import make_mujoco_simulator
 
 STILL = AppearanceRange(camera_m=0.0, camera_rad=0.0, view=0.0, shadows=0.0, object_colour=0.0)
 HALF = np.full(3, 0.02)
@@ -36,7 +37,9 @@ def eyes() -> ArmCameraRenderer:
 
 
 def state(place: list[float]) -> NDArray[np.float64]:
-    worlds = arm_worlds(PANDA, Block().add, 1, period_s=0.05, varied=True, threads=1)
+    worlds = make_mujoco_simulator(
+        build_scene(PANDA, Block().add), PANDA.drives, 1, period_s=0.05, varied=True, threads=1
+    )
     joints = np.array([[drive.rest for drive in PANDA.drives]])
     worlds.restart(np.array([0]), joints)
     worlds.place(np.array([0]), "object", np.array([place]), np.array([[0.0, 0.0, 0.0, 1.0]]))
@@ -64,7 +67,7 @@ def test_a_camera_on_a_link_that_the_model_has_not_is_refused() -> None:
 @pytest.mark.parametrize("place", [[0.5, 0.1, 0.02], [0.42, -0.15, 0.02], [0.6, 0.0, 0.1]])
 def test_the_box_is_where_a_pinhole_shows_it_from_the_scene_camera(eyes: ArmCameraRenderer, place: list[float]) -> None:
     plain = replace(looks(), material=np.zeros(1, dtype=np.intp), table=np.full((1, 3), 0.9))
-    picture = eyes.picture(state(place), HALF, plain, 0, 1)
+    picture = eyes.render(state(place), HALF, plain, 0, 1)
     assert picture.shape == (84, 84, 3) and picture.dtype == np.uint8
     camera = PANDA.cameras["scene"]
     x, y, z = (np.array(place) - camera.position) @ camera.optical_rotation
@@ -77,22 +80,22 @@ def test_the_wrist_camera_goes_with_the_hand(eyes: ArmCameraRenderer) -> None:
     chain = chain_of(PANDA)
     tool = tool_motion(chain.screws, joints[:, list(chain.index)]).position[0]
     below = [float(tool[0]), float(tool[1]), float(tool[2]) - 0.1]
-    picture = eyes.picture(state(below), HALF, looks(), 0, 0)
+    picture = eyes.render(state(below), HALF, looks(), 0, 0)
     column, row = redness(picture)
     assert abs(column - 41.5) < 3.0 and row > 30.0  # in the middle between the fingers, below the hand
-    aside = eyes.picture(state([below[0], below[1] + 0.04, below[2]]), HALF, looks(), 0, 0)
+    aside = eyes.render(state([below[0], below[1] + 0.04, below[2]]), HALF, looks(), 0, 0)
     assert abs(redness(aside)[0] - column) > 5.0
 
 
 def test_a_look_changes_the_picture_and_the_same_look_does_not(eyes: ArmCameraRenderer) -> None:
     at = state([0.5, 0.0, 0.02])
-    first = eyes.picture(at, HALF, looks(), 0, 1)
-    other = eyes.picture(at, HALF, looks(seed=1), 0, 1)
-    assert np.array_equal(first, eyes.picture(at, HALF, looks(), 0, 1)) and not np.array_equal(first, other)
+    first = eyes.render(at, HALF, looks(), 0, 1)
+    other = eyes.render(at, HALF, looks(seed=1), 0, 1)
+    assert np.array_equal(first, eyes.render(at, HALF, looks(), 0, 1)) and not np.array_equal(first, other)
     shadowed = replace(looks(), shadows=np.ones(1, dtype=bool))
-    assert eyes.picture(at, HALF, shadowed, 0, 1).mean() < first.mean()
+    assert eyes.render(at, HALF, shadowed, 0, 1).mean() < first.mean()
     moved = replace(looks(), shift=np.full((1, 2, 3), 0.05))
-    assert not np.array_equal(first, eyes.picture(at, HALF, moved, 0, 1))
+    assert not np.array_equal(first, eyes.render(at, HALF, moved, 0, 1))
 
 
 def test_eyes_that_are_closed_or_forgotten_leave_others_their_sight(eyes: ArmCameraRenderer) -> None:
@@ -100,16 +103,16 @@ def test_eyes_that_are_closed_or_forgotten_leave_others_their_sight(eyes: ArmCam
         state([0.5, 0.0, 0.02]),
         [ArmCameraRenderer(PANDA, Block().add, ("wrist", "scene"), "object") for _ in range(2)],
     )
-    first = eyes.picture(at, HALF, looks(), 0, 1)
+    first = eyes.render(at, HALF, looks(), 0, 1)
     for other in others:
-        np.testing.assert_array_equal(other.picture(at, HALF, looks(), 0, 1), first)
-    eyes.picture(at, HALF, looks(), 0, 1)  # the last that drew
+        np.testing.assert_array_equal(other.render(at, HALF, looks(), 0, 1), first)
+    eyes.render(at, HALF, looks(), 0, 1)  # the last that drew
     others.pop().close()
-    np.testing.assert_array_equal(eyes.picture(at, HALF, looks(), 0, 1), first)
+    np.testing.assert_array_equal(eyes.render(at, HALF, looks(), 0, 1), first)
     del other
     others.clear()
     gc.collect()
-    np.testing.assert_array_equal(eyes.picture(at, HALF, looks(), 0, 1), first)
+    np.testing.assert_array_equal(eyes.render(at, HALF, looks(), 0, 1), first)
 
 
 def test_looks_are_drawn_in_their_ranges_and_put_where_they_belong() -> None:
@@ -130,9 +133,9 @@ def test_a_camera_that_is_not_there_or_bent_is_refused_in_words() -> None:
         camera_of(PANDA, "ceiling")
     bent = replace(PANDA.cameras["wrist"], distortion=(0.1, 0.0, 0.0, 0.0, 0.0))
     robot = replace(PANDA, cameras={**PANDA.cameras, "wrist": bent})
-    with pytest.raises(UserError, match="its camera 'wrist' has a lens that bends"):
+    with pytest.raises(UserError, match="its camera 'wrist' has lens distortion"):
         ArmCameraRenderer(robot, Block().add, ("wrist", "scene"), "object")
     large = replace(PANDA.cameras["wrist"], width=128, height=128)
     robot = replace(PANDA, cameras={**PANDA.cameras, "wrist": large})
-    with pytest.raises(UserError, match="pictures of different sizes"):
+    with pytest.raises(UserError, match="images of different sizes"):
         ArmCameraRenderer(robot, Block().add, ("wrist", "scene"), "object")

@@ -14,7 +14,7 @@ from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import RobotSpec, frames, load_robot
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.sim.obstacle import Obstacle
-from rlstack.sim.robot import SimulatedRobot
+from rlstack.sim.simulated_robot import SimulatedRobot
 from rlstack.sim.simulation import Simulation
 from tests.support.worlds import VOID
 

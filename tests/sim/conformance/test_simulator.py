@@ -13,7 +13,7 @@ from rlstack.errors import UserError
 from rlstack.interfaces.backend import Backend
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots import frames
-from rlstack.robots.robot_models import rest_height
+from rlstack.robots.kind_models import rest_height
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.sim.perturbation import Perturbation
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rlstack.sim.maps.floor_map import distance
 from rlstack.sim.maps.generate import draw_map
-from rlstack.sim.maps.world import world_of
+from rlstack.sim.world_generators.floor_map import world_of
 
 
 def test_distances_to_a_turned_box_and_a_circle() -> None:

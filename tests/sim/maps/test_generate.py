@@ -24,19 +24,19 @@ from rlstack.sim.maps.generate import (
     scale_of,
     training_maps,
 )
-from rlstack.sim.maps.kinds import KINDS
+from rlstack.sim.maps.generators import MAP_GENERATORS
 from rlstack.sim.maps.map_builder import separation
-from rlstack.sim.maps.world import world_of
 from rlstack.sim.shapes import Shapes
+from rlstack.sim.world_generators.floor_map import world_of
 
-EACH = pytest.mark.parametrize("kind", KINDS.names())
+EACH = pytest.mark.parametrize("kind", MAP_GENERATORS.names())
 seeds = st.integers(0, HELD_OUT_SEEDS.stop - 1)
 difficulties = st.floats(0.0, 1.0)
 radii = st.sampled_from([0.07, 0.105, 0.2, 0.6])
 
 
 def test_the_kinds_that_ship() -> None:
-    assert KINDS.names() == ["clutter", "corridors", "dead_ends", "doorways", "mazes", "rooms"]
+    assert MAP_GENERATORS.names() == ["clutter", "corridors", "dead_ends", "doorways", "mazes", "rooms"]
 
 
 def joined(drawn: FloorMap, radius_m: float) -> bool:
@@ -171,7 +171,7 @@ def test_training_never_sees_a_held_out_seed() -> None:
         def integers(self, *_: object, **__: object) -> int:  # type: ignore[override]
             return HELD_OUT_SEEDS.start
 
-    with pytest.raises(ValueError, match="1000000 is not a seed to train on"):
+    with pytest.raises(ValueError, match="1000000 is not a training seed"):
         training_maps(Sly(np.random.PCG64(0)), 1, kinds=("clutter",))
 
 
@@ -202,6 +202,6 @@ def test_a_floor_or_a_way_that_cannot_be_is_refused() -> None:
     with pytest.raises(UserError, match=r"size_m: \(3.0, 9.0\) is not allowed: both sides must be at least 4 m"):
         draw_map("clutter", 0, size_m=(3.0, 9.0))
     with pytest.raises(
-        UserError, match=r"No map of the kind 'clutter' with seed 0 has a way of 90 to inf m on 8 x 8 m"
+        UserError, match=r"No map of the kind 'clutter' with seed 0 has a path of 90 to inf m on 8 x 8 m"
     ):
         draw_map("clutter", 0, at_least_m=90.0)

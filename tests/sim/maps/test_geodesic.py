@@ -9,13 +9,13 @@ import pytest
 
 from rlstack.errors import UserError
 from rlstack.sim.maps.floor_map import FloorMap
-from rlstack.sim.maps.generate import draw_map, frame_for, safe_m
+from rlstack.sim.maps.generate import draw_map, safe_m, search_frame
+from rlstack.sim.maps.generators import MAP_GENERATORS
 from rlstack.sim.maps.geodesic import Fields, solve_fields
-from rlstack.sim.maps.grid import Frame
-from rlstack.sim.maps.kinds import KINDS
+from rlstack.sim.maps.occupancy_grid import GridFrame
 from rlstack.sim.maps.pool import pool_of
 
-FRAME = Frame(0.1, (-4.0, -4.0), (80, 80))
+FRAME = GridFrame(0.1, (-4.0, -4.0), (80, 80))
 
 
 def map_of(boxes: list[tuple[float, ...]], goal: tuple[float, float] = (0.0, 0.0)) -> FloorMap:
@@ -84,7 +84,7 @@ def test_maps_are_solved_each_for_itself() -> None:
     assert together.distance.shape == (24, 80, 80) and together.direction.shape == (24, 80, 80, 2)
 
 
-@pytest.mark.parametrize("kind", KINDS.names())
+@pytest.mark.parametrize("kind", MAP_GENERATORS.names())
 def test_whoever_follows_the_directions_arrives_untouched(kind: str) -> None:
     maps = [draw_map(kind, seed, 1.0, 0.2) for seed in range(5)]
     pool = pool_of(maps)
@@ -116,7 +116,7 @@ def test_torch_looks_up_the_same() -> None:
 
 
 def test_fields_of_robots_of_several_sizes_have_frames_of_their_own() -> None:
-    small, large = frame_for(0.105), frame_for(0.6)
+    small, large = search_frame(0.105), search_frame(0.6)
     assert small.shape == large.shape == (80, 80)
     assert large.resolution_m == pytest.approx(0.3) and safe_m(0.6) == pytest.approx(math.hypot(0.6, 0.15))
     with pytest.raises(UserError, match="maps of one size for robots of one radius"):

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from rlstack.errors import UserError
+from rlstack.sim.batch_wheeled_base.layout import ABSENT_M, ABSENT_SIZE_M
 from rlstack.sim.maps.generate import HELD_OUT_SEEDS, TRAINING_SEEDS, draw_map
-from rlstack.sim.maps.pool import AWAY_M, TINY_M, box_rows, build_pool, circle_rows, pool_of
+from rlstack.sim.maps.pool import box_rows, build_pool, circle_rows, pool_of
 
 
 def test_boxes_and_circles_lie_as_the_simulator_takes_them() -> None:
@@ -21,8 +22,8 @@ def test_boxes_and_circles_lie_as_the_simulator_takes_them() -> None:
     )
     np.testing.assert_allclose(circles[:c, :3], drawn.circles, rtol=1e-6)
     assert (circles[:, 3:] == 0.0).all()
-    np.testing.assert_allclose(boxes[b:], [[AWAY_M, AWAY_M, 1.0, 0.0, TINY_M, TINY_M]] * (24 - b))
-    np.testing.assert_allclose(circles[c:], [[AWAY_M, AWAY_M, TINY_M, 0.0, 0.0]] * (10 - c))
+    np.testing.assert_allclose(boxes[b:], [[ABSENT_M, ABSENT_M, 1.0, 0.0, ABSENT_SIZE_M, ABSENT_SIZE_M]] * (24 - b))
+    np.testing.assert_allclose(circles[c:], [[ABSENT_M, ABSENT_M, ABSENT_SIZE_M, 0.0, 0.0]] * (10 - c))
 
 
 def test_a_pool_to_train_on() -> None:
@@ -53,7 +54,7 @@ def test_what_makes_no_pool_is_refused() -> None:
     drawn = draw_map("clutter", 3, 1.0)
     with pytest.raises(UserError, match="needs at least one map"):
         pool_of([])
-    with pytest.raises(UserError, match=r"The map clutter:3 has \d+ boxes and \d circles, and there are places for 8"):
+    with pytest.raises(UserError, match=r"The map clutter:3 has \d+ boxes and \d circles; the pool has slots for 8"):
         pool_of([drawn], boxes=8)
     with pytest.raises(UserError, match="give rng, to train, or seeds"):
         build_pool(("clutter",), 2)

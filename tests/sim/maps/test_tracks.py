@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlstack.sim.maps.tracks import HELD_OUT_SEEDS, LEAST_RADIUS_M, LENGTH_M, SAMPLES, TRAINING_SEEDS, Track, draw_track
+from rlstack.sim.maps.generate import HELD_OUT_SEEDS, TRAINING_SEEDS
+from rlstack.sim.maps.tracks import LEAST_RADIUS_M, LENGTH_M, SAMPLES, Track, draw_track
+from tests.support.track_walls import wall_distance
 
 seeds = st.integers(0, 2_000_000)
 
@@ -24,7 +26,7 @@ def test_every_track_can_be_driven(seed: int) -> None:
     assert LENGTH_M[0] <= track.length_m <= LENGTH_M[1]
     assert np.abs(track.curvature).max() <= 1.0 / LEAST_RADIUS_M + 1e-6
     # no other part of the track is in the way: along all of the middle the nearest wall is its own
-    clearance = track.clearance(track.middle)
+    clearance = wall_distance(track, track.middle)
     assert clearance.min() > 0.95 * track.half_width_m - 0.01 and clearance.max() <= track.half_width_m + 1e-6
 
 

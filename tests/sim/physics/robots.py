@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rlstack.kinds.quadrotor.spec import Quadrotor
-from rlstack.sim.batch.layout import PARAMETERS, pack_parameters
+from rlstack.sim.batch_quadrotor.layout import PARAMETERS, pack_parameters
 from rlstack.sim.perturbation import Perturbation
-from rlstack.sim.physics import models_of
 from rlstack.sim.physics.body import Body
 from rlstack.sim.physics.loads import loads
+from rlstack.sim.physics.models import models_of
 
 Array = NDArray[np.float64]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from rlstack.sim.physics.air import Air
-from rlstack.sim.physics.models import NO_MODELS, Models
+from rlstack.sim.physics.models import NO_MODELS, PhysicsModels
 from rlstack.sim.world import Wind
 from tests.support.robots import crazyflie
 
@@ -20,18 +20,18 @@ def stacked() -> np.ndarray:
 
 def test_wind_and_wakes_add_for_whoever_has_them_on() -> None:
     robots, speed = [crazyflie()] * 2, np.full((4, 2), 1500.0)
-    both, wind = Models(wind=True, downwash=True), Models(wind=True)
+    both, wind = PhysicsModels(wind=True, downwash=True), PhysicsModels(wind=True)
     flow = Air(robots, [both, both], WIND).velocity(0.01, stacked(), speed)
     assert (flow[0] == 2.0).all() and flow[2, 0] == 0.0 and flow[2, 1] < -2.0
     unaware = Air(robots, [both, wind], WIND).velocity(0.01, stacked(), speed)
     np.testing.assert_array_equal(unaware, [[2.0, 2.0], [0.0, 0.0], [0.0, 0.0]])
-    sheltered = Air(robots, [wind, Models(downwash=True)], WIND).velocity(0.01, stacked(), speed)
+    sheltered = Air(robots, [wind, PhysicsModels(downwash=True)], WIND).velocity(0.01, stacked(), speed)
     assert sheltered[0].tolist() == [2.0, 0.0] and sheltered[2, 1] == flow[2, 1]
 
 
 def test_still_air_is_known() -> None:
     robots = [crazyflie()] * 2
-    washed = [Models(downwash=True)] * 2
+    washed = [PhysicsModels(downwash=True)] * 2
     assert Air(robots, washed).moves
     assert not Air(robots, washed, isolated=True).moves
     assert not Air(robots[:1], washed[:1]).moves
@@ -41,7 +41,7 @@ def test_still_air_is_known() -> None:
 
 def test_a_reset_draws_other_turbulence() -> None:
     robots, wind = [crazyflie()], Wind(velocity_m_s=(2.0, 0.0, 0.0), turbulence="light")
-    air, again = (Air(robots, [Models(wind=True)], wind, seed=4) for _ in range(2))
+    air, again = (Air(robots, [PhysicsModels(wind=True)], wind, seed=4) for _ in range(2))
     speed = np.zeros((4, 1))
     air.reset(0)
     first, second = air.velocity(0.01, stacked()[:, :1], speed), again.velocity(0.01, stacked()[:, :1], speed)

@@ -10,7 +10,7 @@ import pytest
 
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.robots import frames
-from rlstack.sim.physics.downwash import AIR_DENSITY, DECAY, SPREAD, Downwash, jet_velocity
+from rlstack.sim.physics.air import AIR_DENSITY, DECAY, SPREAD, Downwash, jet_velocity
 from tests.sim.physics.kernels import BOTH, compiled, tolerance
 from tests.sim.physics.robots import force_and_torque
 from tests.support.robots import crazyflie

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rlstack.robots import frames
-from rlstack.sim.physics.ground_effect import gain
+from rlstack.sim.physics.rotor import ground_effect
 from tests.sim.physics.kernels import BOTH, compiled, tolerance
 from tests.sim.physics.robots import force_and_torque
 from tests.support.robots import crazyflie
@@ -18,15 +18,15 @@ RADII_AND_GAINS = [(0.5, 4.0 / 3.0), (1.0, 16.0 / 15.0), (2.0, 64.0 / 63.0), (0.
 @BOTH
 def test_the_published_formula(dtype: str) -> None:
     heights, wanted = np.array(RADII_AND_GAINS).T
-    got = compiled(lambda z: [gain(0.1 * z[0], 0.1, 1.0)], dtype, z=heights[None])
+    got = compiled(lambda z: [ground_effect(0.1 * z[0], 0.1, 1.0)], dtype, z=heights[None])
     np.testing.assert_allclose(got[0], wanted, rtol=tolerance(dtype))
 
 
 def test_a_fitted_coefficient_and_a_robot_upside_down() -> None:
     # Sanchez-Cuevas et al. give the same formula a factor: at one radius 1 / (1 - 2 / 16)
-    np.testing.assert_allclose(gain(np.array(0.1), 0.1, 2.0), 8.0 / 7.0, rtol=1e-14)
-    assert gain(np.array(0.1), 0.1, 1.0, np.array(False)) == 1.0
-    assert gain(np.array(0.1), 0.1, 0.0) == 1.0
+    np.testing.assert_allclose(ground_effect(np.array(0.1), 0.1, 2.0), 8.0 / 7.0, rtol=1e-14)
+    assert ground_effect(np.array(0.1), 0.1, 1.0, np.array(False)) == 1.0
+    assert ground_effect(np.array(0.1), 0.1, 0.0) == 1.0
 
 
 def test_a_crazyflie_lifts_more_near_the_floor() -> None:

@@ -9,20 +9,20 @@ import pytest
 
 from rlstack.fused import GRADIENT, Kernel
 from rlstack.kinds.quadrotor.spec import load_quadrotor
-from rlstack.sim.batch.layout import PARAMETER_WIDTH, PARAMETERS, pack_parameters
+from rlstack.sim.batch_quadrotor.layout import PARAMETER_WIDTH, PARAMETERS, pack_parameters
 from rlstack.sim.perturbation import Perturbation
 from rlstack.sim.physics.body import Body, rotate, unit
 from rlstack.sim.physics.loads import disturbances, loads
-from rlstack.sim.physics.models import NO_MODELS, Models
-from tests.sim.batch.states import random_perturbation, random_state
+from rlstack.sim.physics.models import NO_MODELS, PhysicsModels
+from tests.sim.batch_quadrotor.states import random_perturbation, random_state
 from tests.sim.physics.kernels import BOTH
 from tests.support.robots import crazyflie
 
-ALL = Models(ground_effect=True, rotor_drag=True, downwash=True, wind=True)
+ALL = PhysicsModels(ground_effect=True, rotor_drag=True, downwash=True, wind=True)
 SIZES = {"position": 3, "orientation": 4, "velocity": 3, "rates": 3, "speed": 4, "change": 4, "air": 3}
 
 
-def wrench(models: Models, spin: bool = True, still: bool = False) -> Any:
+def wrench(models: PhysicsModels, spin: bool = True, still: bool = False) -> Any:
     def function(parameters: Any, **rows: Any) -> dict[str, Any]:
         body = Body(*(rows[name] for name in ("position", "orientation", "velocity", "rates")))
         p = {name: parameters[where] for name, where in PARAMETERS.items()}
@@ -34,7 +34,7 @@ def wrench(models: Models, spin: bool = True, still: bool = False) -> Any:
     return function
 
 
-def arrays(name: str, models: Models, count: int = 50) -> dict[str, Any]:
+def arrays(name: str, models: PhysicsModels, count: int = 50) -> dict[str, Any]:
     robot, rng = load_quadrotor(name), np.random.default_rng(0)
     state = random_state(rng, count, robot)
     position = state["position"].T.copy()
@@ -86,8 +86,8 @@ def test_what_is_off_costs_nothing() -> None:
     sizes = {**SIZES, "parameters": PARAMETER_WIDTH}
     bare = Kernel(wrench(NO_MODELS, still=True), sizes, dtype="float64").operations
     for name in ("ground_effect", "rotor_drag"):
-        assert Kernel(wrench(Models(**{name: True}), still=True), sizes, dtype="float64").operations > bare
-    assert Kernel(wrench(Models(battery=True), still=True), sizes, dtype="float64").operations == bare
+        assert Kernel(wrench(PhysicsModels(**{name: True}), still=True), sizes, dtype="float64").operations > bare
+    assert Kernel(wrench(PhysicsModels(battery=True), still=True), sizes, dtype="float64").operations == bare
 
 
 def test_models_that_are_off_are_zero_in_the_rows_of_a_kernel_that_has_them() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rlstack.robots import frames
-from rlstack.sim.physics.rotor_drag import drag_per_velocity
+from rlstack.sim.physics.rotor import rotor_drag
 from tests.sim.physics.kernels import BOTH, compiled, tolerance
 from tests.sim.physics.robots import force_and_torque
 from tests.support.robots import crazyflie
@@ -18,7 +18,7 @@ FOERSTER = np.array([9.1785e-7, 9.1785e-7, 10.311e-7])
 @BOTH
 def test_the_published_formula(dtype: str) -> None:
     speed = np.array([[1000.0, 0.0], [1500.0, 0.0], [2000.0, 0.0], [500.0, 10.0]])
-    got = compiled(lambda k, w: drag_per_velocity(k, w), dtype, k=FOERSTER, w=speed)
+    got = compiled(lambda k, w: rotor_drag(k, w), dtype, k=FOERSTER, w=speed)
     np.testing.assert_allclose(got, FOERSTER[:, None] * [5000.0, 10.0], rtol=tolerance(dtype))
 
 

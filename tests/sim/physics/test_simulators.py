@@ -12,9 +12,8 @@ import pytest
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.sim.backends.mujoco import MujocoBackend
-from rlstack.sim.batch import BatchSimulator
-from rlstack.sim.physics import models_of
-from rlstack.sim.physics.models import NO_MODELS, Models
+from rlstack.sim.batch_quadrotor.simulator import QuadrotorSimulator
+from rlstack.sim.physics.models import NO_MODELS, PhysicsModels, models_of
 from rlstack.sim.simulation import Simulation
 from rlstack.sim.world import Wind, World
 from tests.support.robots import crazyflie, large
@@ -51,8 +50,8 @@ def in_mujoco(
     return simulation
 
 
-def in_batch(robot: Quadrotor, place: Sequence[float], seconds: float, **options: Any) -> BatchSimulator:
-    simulator = BatchSimulator(robot, 1, **options)
+def in_batch(robot: Quadrotor, place: Sequence[float], seconds: float, **options: Any) -> QuadrotorSimulator:
+    simulator = QuadrotorSimulator(robot, 1, **options)
     simulator.set_state(at(robot, [place]))
     for _ in range(round(seconds * simulator.rate_hz)):
         simulator.step(np.full((1, 4), robot.hover_speed_rad_s))
@@ -72,7 +71,7 @@ def test_the_floor_lifts_in_both_and_where_there_is_none_it_does_not() -> None:
 def test_wind_carries_both_alike() -> None:
     robot, wind = crazyflie(), Wind(velocity_m_s=(3.0, 0.0, 0.0))
     drifted = in_mujoco([robot], [(0.0, 0.0, 5.0)], 1.0, world=world(wind)).state()
-    batch = in_batch(robot, (0.0, 0.0, 5.0), 1.0, models=Models(wind=True), wind=wind).state()
+    batch = in_batch(robot, (0.0, 0.0, 5.0), 1.0, models=PhysicsModels(wind=True), wind=wind).state()
     # m v' = d (3 - v)
     rate = robot.body.linear_drag_n_s_per_m[0] / robot.body.mass_kg
     assert drifted["linear_velocity"][0, 0] == pytest.approx(3.0 * (1.0 - np.exp(-rate)), rel=1e-4)
@@ -109,7 +108,7 @@ def test_a_battery_limits_the_rotors_in_both() -> None:
     highest = robot.rotor_model.speed_max_rad_s
     simulation = Simulation(MujocoBackend.engine, [weak], world=world())
     simulation.open()
-    batch = BatchSimulator(weak, 1, models=models_of(weak, {"downwash": False}, floor=False))
+    batch = QuadrotorSimulator(weak, 1, models=models_of(weak, {"downwash": False}, floor=False))
     start = at(weak, [(0.0, 0.0, 5.0)])
     simulation.set_state(start, np.arange(1))
     batch.set_state(start)
@@ -128,9 +127,9 @@ def test_a_battery_limits_the_rotors_in_both() -> None:
 
 def test_what_the_batch_simulator_refuses() -> None:
     with pytest.raises(UserError, match="both or neither: the model 'wind' on, and a wind"):
-        BatchSimulator(crazyflie(), 1, models=Models(wind=True))
+        QuadrotorSimulator(crazyflie(), 1, models=PhysicsModels(wind=True))
     with pytest.raises(UserError, match="both or neither"):
-        BatchSimulator(crazyflie(), 1, wind=Wind(velocity_m_s=(1.0, 0.0, 0.0)))
+        QuadrotorSimulator(crazyflie(), 1, wind=Wind(velocity_m_s=(1.0, 0.0, 0.0)))
     with pytest.raises(UserError, match="wind and batteries on the cpu only, not on warp:cpu"):
-        BatchSimulator(crazyflie(), 1, models=Models(battery=True), device="warp:cpu")
-    assert BatchSimulator(large(), 1).models == NO_MODELS, "what policies train with"
+        QuadrotorSimulator(crazyflie(), 1, models=PhysicsModels(battery=True), device="warp:cpu")
+    assert QuadrotorSimulator(large(), 1).models == NO_MODELS, "what policies train with"

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from rlstack.robots import Lidar, frames
-from rlstack.sim.sensing import lidar_scan
-from rlstack.sim.sensing.lidars import measured_ranges
+from rlstack.sim.sensing.captures import lidar_scan
+from rlstack.sim.sensing.noise import noisy_ranges
 from tests.support.seeing import WALL_M, FloorAndWall, seeing
 
 LIDAR = Lidar(rays=360, rate_hz=10.0, range_min_m=0.1, range_max_m=6.0, position_m=(0.2, 0.0, 0.1))
@@ -41,14 +41,14 @@ def test_a_lidar_that_is_mounted_askew_looks_there() -> None:
 
 
 def test_what_is_out_of_reach_is_infinite_on_its_side() -> None:
-    assert measured_ranges(np.array([0.05, 0.1, 6.0, 6.1, np.inf]), LIDAR).tolist() == pytest.approx(
+    assert noisy_ranges(np.array([0.05, 0.1, 6.0, 6.1, np.inf]), LIDAR).tolist() == pytest.approx(
         [-np.inf, 0.1, 6.0, np.inf, np.inf]
     )
 
 
 def test_noise_and_dropouts_are_as_declared() -> None:
     lidar = replace(LIDAR, noise_m=0.02, dropout=0.05)
-    ranges = measured_ranges(np.full(40_000, 2.0), lidar, np.random.default_rng(0))
+    ranges = noisy_ranges(np.full(40_000, 2.0), lidar, np.random.default_rng(0))
     assert np.isnan(ranges).mean() == pytest.approx(0.05, abs=0.005)
     assert np.nanstd(ranges) == pytest.approx(0.02, rel=0.02) and np.nanmean(ranges) == pytest.approx(2.0, abs=1e-3)
 
@@ -57,7 +57,7 @@ def test_noise_and_dropouts_are_as_declared() -> None:
 def test_noise_may_grow_with_the_range() -> None:
     lidar = replace(LIDAR, noise_m=0.0, noise_share=0.02, dropout=0.0)
     ideal = np.repeat([1.0, 4.0, np.inf], 20_000)
-    near, far, nothing = measured_ranges(ideal, lidar, np.random.default_rng(0)).reshape(3, -1)
+    near, far, nothing = noisy_ranges(ideal, lidar, np.random.default_rng(0)).reshape(3, -1)
     assert near.std() == pytest.approx(0.02, rel=0.03) and far.std() == pytest.approx(0.08, rel=0.03)
     assert np.isposinf(nothing).all()
 

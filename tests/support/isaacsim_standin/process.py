@@ -24,7 +24,7 @@ def standing_in(monkeypatch: pytest.MonkeyPatch, folder: Path, version: str = "5
     pytest.importorskip("pxr", reason="the Isaac Sim stand-in reads real USD stages: pip install usd-core")
     monkeypatch.setenv("ISAAC_PATH", str(folder))
     monkeypatch.setenv("OMNI_KIT_ACCEPT_EULA", "YES")
-    monkeypatch.setattr(installation, "PYTHON", {5: sys.version_info[:2]})
+    monkeypatch.setattr(installation, "PYTHON", sys.version_info[:2])
     monkeypatch.setattr(application, "_application", None)
     monkeypatch.setattr(application, "_tenant", None)
     handler = signal.getsignal(signal.SIGINT)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from typing import Any
 
-from rlstack.robots.mjcf.articulated import add_articulated, read_urdf_spec
-from rlstack.robots.robot_models import RobotModels, UrdfOptions
-from rlstack.robots.urdf.parts import links_urdf, rename
+from rlstack.robots.kind_models import KindModels, UrdfOptions
+from rlstack.robots.mjcf_articulated import add_articulated, read_urdf_spec
+from rlstack.robots.urdf import links_urdf, rename
 from tests.support.walker.spec import Walker
 
 
-class WalkerModels(RobotModels[Walker]):
+class WalkerModels(KindModels[Walker]):
     """Made of the file's links."""
 
     def rest_height(self, robot: Walker) -> float:

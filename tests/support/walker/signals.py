@@ -1,5 +1,5 @@
 """The walker on the common topics: joints by name."""
 
-from rlstack.interfaces.robot_signals import RobotSignals
+from rlstack.interfaces.kind_signals import KindSignals
 
-SIGNALS = RobotSignals()
+SIGNALS = KindSignals()

@@ -20,14 +20,11 @@ class Walker(RobotSpec):
     joints: tuple[RevoluteJoint, ...]
     rest_height_m: float = value(unit="m", above=0.0)
 
+    has_links = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_links(self.links, tuple(joint.name for joint in self.joints))
-
-    @property
-    def has_links(self) -> bool:
-        """True."""
-        return True
 
     @property
     def drives(self) -> tuple[DrivenJoint, ...]:

@@ -15,11 +15,11 @@ import torch
 from rlstack.arrays import Array, Index, Mask
 from rlstack.errors import UserError
 from rlstack.robots.joints import DrivenJoint
-from rlstack.sim.mujoco_worlds.devices import make_worlds
-from rlstack.tasks.core.interface import GoalEnvironment
+from rlstack.sim.batch_mujoco import make_mujoco_simulator
+from rlstack.tasks.core.learning_environment import GoalEnvironment
 from rlstack.tasks.core.mujoco_environment import MujocoEnvironment, Outcome
+from rlstack.tasks.core.observations import ActionHistory, Signal
 from rlstack.tasks.core.pipeline import Pipeline
-from rlstack.tasks.core.terms import ActionHistory, Signal
 from rlstack.training.algorithms.ppo import PPO, PPOSettings
 from rlstack.training.algorithms.sac import SAC, SACSettings
 
@@ -56,27 +56,13 @@ class Hopping:
     reward: dict[str, float] = field(default_factory=lambda: {"height": 1.0, "lost": -1.0})
 
 
-class HopperEnvironment(MujocoEnvironment):
-    def __init__(self, count: int, seed: int = 0, threads: int = 1) -> None:
-        model, robot, task = mujoco.MjModel.from_xml_string(HOPPER), SimpleNamespace(name="hopper"), Hopping()
-        terms = [Signal("height", 1, "m", "of the base"), Signal("joint_position", 1, "m", "of the knee", 5.0)]
-        pipeline = Pipeline([*terms, ActionHistory(1)], "joint_target", [KNEE.lower], [KNEE.upper])
-        worlds = make_worlds(model, [KNEE], count, period_s=1.0 / task.rate_hz, threads=threads)
-        super().__init__(task, robot, pipeline, worlds, seed)
-        self.reset_all()
+class HopperScene:
+    def __init__(self, task: Any, robot: Any, count: int, seed: int, threads: int | None, device: str) -> None:
+        model, period_s = mujoco.MjModel.from_xml_string(HOPPER), 1.0 / task.rate_hz
+        self.worlds = make_mujoco_simulator(model, [KNEE], count, period_s=period_s, threads=threads)
+        self.close = self.worlds.close
 
-    def term_names(self) -> tuple[str, ...]:
-        return ("height", "lost")
-
-    def _lost(self) -> Mask:
-        return super()._lost() | (self.worlds.pose("base")[0][:, 2] < self.task.lost_m)
-
-    def _start(self, index: Index) -> None:
-        self.worlds.restart(index, np.full((len(index), 1), KNEE.rest))
-        position = np.array([0.0, 0.0, 0.5]) + self._rng.uniform(0.0, 0.05, (len(index), 1))
-        self.worlds.place(index, "base", position, np.tile([0.0, 0.0, 0.0, 1.0], (len(index), 1)))
-
-    def _signals(self) -> dict[str, Array]:
+    def true(self) -> dict[str, Array]:
         position, orientation = self.worlds.pose("base")
         return {
             "height": position[:, 2:],
@@ -84,8 +70,33 @@ class HopperEnvironment(MujocoEnvironment):
             "joint_position": self.worlds.joint_position,
         }
 
-    def _noisy(self, signals: dict[str, Array]) -> dict[str, Array]:
+    def noisy(self, signals: dict[str, Array]) -> dict[str, Array]:
         return signals
+
+    def lost(self) -> Mask:
+        low = self.worlds.pose("base")[0][:, 2] < Hopping().lost_m
+        return ~np.isfinite(self.worlds.state).all(axis=1) | low
+
+    def seed(self, seed: int) -> None:
+        pass
+
+
+class HopperEnvironment(MujocoEnvironment):
+    scene_class = HopperScene
+
+    def __init__(self, count: int, seed: int = 0, threads: int = 1) -> None:
+        robot, task = SimpleNamespace(name="hopper"), Hopping()
+        terms = [Signal("height", 1, "m", "of the base"), Signal("joint_position", 1, "m", "of the knee", 5.0)]
+        pipeline = Pipeline([*terms, ActionHistory(1)], "joint_target", [KNEE.lower], [KNEE.upper])
+        super().__init__(task, robot, pipeline, count, seed=seed, threads=threads)
+
+    def term_names(self) -> tuple[str, ...]:
+        return ("height", "lost")
+
+    def _start(self, index: Index) -> None:
+        self.worlds.restart(index, np.full((len(index), 1), KNEE.rest))
+        position = np.array([0.0, 0.0, 0.5]) + self._rng.uniform(0.0, 0.05, (len(index), 1))
+        self.worlds.place(index, "base", position, np.tile([0.0, 0.0, 0.0, 1.0], (len(index), 1)))
 
     def _outcome(self, action: Array, lost: Mask) -> Outcome:
         height = self.worlds.pose("base")[0][:, 2]

@@ -13,9 +13,9 @@ from torch import Tensor
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.robots import frames
 from rlstack.tasks.catalog.quadrotor_tracking import TrackingTask
+from rlstack.tasks.core.observations import ActionHistory, UpDirection
 from rlstack.tasks.core.pipeline import Pipeline, rotation_matrix, to_body, to_world
-from rlstack.tasks.core.terms import ActionHistory
-from rlstack.tasks.quadrotor.terms import AngularVelocity, LinearVelocity, Up
+from rlstack.tasks.quadrotor.observations import velocities
 from tests.support.learning import small_task
 
 ROBOT = load_quadrotor("crazyflie")
@@ -115,17 +115,17 @@ def test_the_table_names_every_column_once() -> None:
 
 def test_two_terms_of_one_name_are_refused() -> None:
     with pytest.raises(ValueError, match=r"unique names, got \['up', 'up'\]"):
-        Pipeline([Up(), Up()], "rotor_speed", [0.0], [1.0])
+        Pipeline([UpDirection(), UpDirection()], "rotor_speed", [0.0], [1.0])
 
 
 def test_columns_lie_in_the_order_of_the_terms() -> None:
-    pipeline = Pipeline([AngularVelocity(), LinearVelocity()], "rotor_speed", [0.0], [1.0])
+    pipeline = Pipeline(velocities()[::-1], "rotor_speed", [0.0], [1.0])
     inputs = {"linear_velocity": torch.full((1, 3), 2.0), "angular_velocity": torch.full((1, 3), 7.0)}
     assert pipeline.observe(inputs, {}).tolist() == [[7.0, 7.0, 7.0, 2.0, 2.0, 2.0]]
 
 
 def test_actions_are_clipped_and_span_the_commands_range() -> None:
-    pipeline = Pipeline([Up()], "rotor_speed", [10.0, -4.0], [30.0, 4.0])
+    pipeline = Pipeline([UpDirection()], "rotor_speed", [10.0, -4.0], [30.0, 4.0])
     action = pipeline.clip(torch.tensor([[-3.0, -1.0], [0.0, 0.5], [1.0, 9.0]]))
     assert pipeline.command(action, {}).tolist() == [[10.0, -4.0], [20.0, 2.0], [30.0, 4.0]]
     assert pipeline.action_size == 2
@@ -143,7 +143,7 @@ def test_memory_starts_at_zero_and_keeps_its_names_and_shapes() -> None:
 
 
 def test_robots_in_a_batch_do_not_see_each_other() -> None:
-    pipeline = Pipeline([LinearVelocity(), ActionHistory(4, 2)], "rotor_speed", [0.0] * 4, [1.0] * 4)
+    pipeline = Pipeline([velocities()[0], ActionHistory(4, 2)], "rotor_speed", [0.0] * 4, [1.0] * 4)
     memory = {"action_history": torch.arange(24.0).reshape(3, 8)}
     inputs = {"linear_velocity": torch.arange(9.0).reshape(3, 3)}
     whole = pipeline.observe(inputs, memory)

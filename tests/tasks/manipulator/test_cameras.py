@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.sim.arms.visual_randomization import AppearanceRange
-from rlstack.tasks.catalog.arm_pick_place_camera import SeenPickPlaceTask
-from rlstack.tasks.manipulator.camera_terms import joints_then
+from rlstack.tasks.catalog.arm_pick_place_camera import CameraPickPlaceTask
+from rlstack.tasks.manipulator.camera_observations import joints_at
 from rlstack.tasks.manipulator.cameras import CameraRange
 from rlstack.tasks.manipulator.scene import ArmScene
 from rlstack.tasks.manipulator.trials import ArmNoise
@@ -25,7 +25,7 @@ QUIET = AppearanceRange(shadows=0.0)
 PANDA = small_panda(16)
 
 
-def scene(task: SeenPickPlaceTask, count: int) -> ArmScene:
+def scene(task: CameraPickPlaceTask, count: int) -> ArmScene:
     made = ArmScene(task, PANDA, count, seed=0, threads=1)
     made.start(np.arange(count), task.draw(PANDA, np.random.default_rng(0), count))
     return made
@@ -35,14 +35,14 @@ def scene(task: SeenPickPlaceTask, count: int) -> ArmScene:
 @given(st.floats(0.0, 0.4), st.floats(5.0, 50.0), st.integers(0, 2**32 - 1))
 def test_joints_are_interpolated_at_the_pictures_time(age: float, rate_hz: float, seed: int) -> None:
     track = np.random.default_rng(seed).normal(size=(1, 6, 3)).astype(np.float32)
-    found = joints_then(torch.from_numpy(track), torch.tensor([[age]]), rate_hz, torch.arange(6.0))
+    found = joints_at(torch.from_numpy(track), torch.tensor([[age]]), rate_hz, torch.arange(6.0))
     wanted = [np.interp(min(age * rate_hz, 5.0), np.arange(6.0), track[0, :, k]) for k in range(3)]
     np.testing.assert_allclose(found[0].numpy(), wanted, atol=1e-4)
 
 
 def test_pictures_are_as_old_as_rate_and_latency_say() -> None:
     ranges = CameraRange(rate_hz=(10.0, 10.0), latency_s=(0.06, 0.06), look=QUIET)
-    some = scene(SeenPickPlaceTask(pictures=ranges), 3)
+    some = scene(CameraPickPlaceTask(pictures=ranges), 3)
     held, ages, changes = some.worlds.joint_position, [], 0
     before = some.true()
     for _ in range(20):
@@ -62,7 +62,7 @@ def test_a_picture_shows_the_world_of_its_time() -> None:
     # without noise, and with no latency but the rate's: the hand's way back leads to where the picture was taken
     ranges = CameraRange(rate_hz=(12.0, 12.0), latency_s=(0.04, 0.04), look=QUIET)
     noise = ArmNoise(joint_rad=0.0, joint_velocity_rad_s=0.0)
-    task = SeenPickPlaceTask(pictures=ranges, noise=noise)
+    task = CameraPickPlaceTask(pictures=ranges, noise=noise)
     pipeline = task.pipeline(PANDA)
     some = scene(task, 2)
     chain = chain_of(PANDA)
@@ -86,7 +86,7 @@ def test_a_picture_shows_the_world_of_its_time() -> None:
 
 
 def test_a_run_goes_on_with_the_pictures_on_their_way() -> None:
-    task = SeenPickPlaceTask(pictures=CameraRange(look=QUIET))
+    task = CameraPickPlaceTask(pictures=CameraRange(look=QUIET))
     one, other = scene(task, 2), scene(task, 2)
     assert one.cameras is not None and other.cameras is not None
     held = one.worlds.joint_position
@@ -101,7 +101,7 @@ def test_a_run_goes_on_with_the_pictures_on_their_way() -> None:
         mine, theirs = one.true(), other.true()
         for name in ("wrist_image", "wrist_image_age", "scene_image", "scene_image_age"):
             assert np.array_equal(mine[name], theirs[name])
-    one.cameras.redraw(np.array([0]))
+    one.cameras.redraw_appearance(np.array([0]))
     for _ in range(4):
         one.worlds.step(held)
         one.true()

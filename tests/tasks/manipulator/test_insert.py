@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rlstack.robots import frames
 from rlstack.tasks.catalog.arm_insert import InsertTask
 from rlstack.tasks.manipulator.environment import ArmEnvironment
-from rlstack.tasks.manipulator.terms import ObjectLean
+from rlstack.tasks.manipulator.observations import ObjectLean
 from tests.support.arms import small_panda
 
 PANDA = small_panda(16)

@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
-from rlstack.sim.arms.scene import arm_worlds
+from rlstack.sim.arms.scene import build_scene
+from rlstack.sim.batch_mujoco import make_mujoco_simulator
 from rlstack.tasks.catalog.arm_drawer import DrawerTask
 from rlstack.tasks.catalog.arm_stack import LOWER, StackTask
 from rlstack.tasks.manipulator.rewards import CLEAR_M, HELD_M, placed
-from rlstack.tasks.manipulator.scene import OBJECT, ArmScene
+from rlstack.tasks.manipulator.scene import ArmScene
+from rlstack.tasks.manipulator.trials import OBJECT
 
 
 def panda() -> Manipulator:
@@ -98,11 +100,13 @@ def test_a_tab_is_where_mujoco_has_it_however_far_it_is_out() -> None:
 
 def test_a_drawers_rails_hold_it_until_they_are_pulled_harder_than_they_rub() -> None:
     task = DrawerTask()
-    worlds = arm_worlds(ROBOT, task.build, 2, period_s=0.05, varied=True, threads=1)
+    worlds = make_mujoco_simulator(
+        build_scene(ROBOT, task.build), ROBOT.drives, 2, period_s=0.05, varied=True, threads=1
+    )
     everyone = np.arange(2)
     goal = np.tile([0.45, 0.0, 0.1], (2, 1))
     half = np.tile([0.0225, 0.008, 0.015], (2, 1))
-    task.furnish(worlds, everyone, goal, half, np.array([1.0, 1.0]), np.array([0.8, 0.8]))
+    task.vary_objects(worlds, everyone, goal, half, np.array([1.0, 1.0]), np.array([0.8, 0.8]))
     worlds.restart(everyone, np.tile(REST, (2, 1)))
     worlds.brake(everyone, OBJECT, np.array([4.0, 0.5]))
     speed = 1 + worlds.model.nq + int(worlds.model.joint(OBJECT).dofadr[0])

@@ -15,9 +15,9 @@ from rlstack.errors import UserError
 from rlstack.robots import load_robot
 from rlstack.sim.arms.visual_randomization import AppearanceRange
 from rlstack.tasks import TASKS
-from rlstack.tasks.core.card import describe_task
-from rlstack.tasks.core.interface import GoalStep, failed
-from rlstack.tasks.manipulator import terms
+from rlstack.tasks.core.learning_environment import GoalStep, failed
+from rlstack.tasks.core.task_card import describe_task
+from rlstack.tasks.manipulator import observations
 from rlstack.tasks.manipulator.cameras import CameraRange
 from rlstack.tasks.manipulator.environment import ArmEnvironment
 from rlstack.tasks.manipulator.trials import OBJECT, ObjectRange, Region, Starts, draw_objects
@@ -110,7 +110,7 @@ def test_another_goal_changes_the_goals_columns_alone_and_what_is_there_is_rewar
     seen = some.relabelled(actor, achieved, goal)
     (row,) = (term for term in some.pipeline.table() if term.name == "goal_offset")
     changed = slice(row.start, row.start + row.size)
-    here = terms.DECIMETRES * (goal - torch.tensor(some.task.workspace.middle))  # where a goal stands by itself
+    here = observations.DECIMETRES * (goal - torch.tensor(some.task.workspace.middle))  # where a goal stands by itself
     torch.testing.assert_close(seen[:, changed], here if hasattr(some.task, "pictures") else torch.zeros(4, row.size))
     seen[:, changed] = actor[:, changed]
     assert torch.equal(seen, actor)
@@ -259,7 +259,7 @@ def test_bad_settings_and_robots_are_refused_in_words() -> None:
     with pytest.raises(UserError, match="panda has no gripper, which this task needs"):
         TASKS.load("arm_insert")().reference(replace(PANDA, gripper=()))
     endless = replace(PANDA.joints[6], position_min_rad=None, position_max_rad=None)
-    with pytest.raises(UserError, match="panda: panda_joint7 can turn without limit, and a policy file says"):
+    with pytest.raises(UserError, match="panda: panda_joint7 can turn without limit, and a policy file needs"):
         task.reference(replace(PANDA, joints=(*PANDA.joints[:6], endless)))
     with pytest.raises(UserError, match=r"There is no device 'cuda:99'|CUDA needs Warp"):
         task.environment(PANDA, task.pipeline(PANDA), 2, "cuda:99", 0)

@@ -15,7 +15,8 @@ from torch import Tensor
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.robots import frames
-from rlstack.sim.batch import PARAMETERS, STATE, BatchSimulator
+from rlstack.sim.batch_quadrotor.layout import PARAMETERS, STATE
+from rlstack.sim.batch_quadrotor.simulator import QuadrotorSimulator
 from rlstack.tasks.catalog.quadrotor_hover import HoverTask
 from rlstack.tasks.catalog.quadrotor_tracking import TrackingTask
 from rlstack.tasks.quadrotor import environment
@@ -354,7 +355,7 @@ def test_every_delay_flies_on_the_command_of_its_time(robot: Quadrotor) -> None:
     """Long enough for every array of past commands to have been used twice; one robot starts anew in between."""
     task = small_task(episode_s=5.0, lost_m=1e3, lost_rad_s=1e6)
     env = made(robot, task=replace(task, randomisation=replace(task.randomisation, delay_s=(0.0, 0.05))))
-    simulator = BatchSimulator(robot, 16)
+    simulator = QuadrotorSimulator(robot, 16)
     env.age[:] = 0
     state = {name: env.state[rows].T.double().numpy() for name, rows in STATE.items()}
     simulator.set_state(state)

@@ -16,7 +16,7 @@ from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.kinds.quadrotor.spec_family import family_parameters
 from rlstack.robots import frames
 from rlstack.robots.spec import STANDARD_GRAVITY
-from rlstack.tasks.quadrotor.family import Family, Vehicles, family_scenario, nominal_robot, sample_family
+from rlstack.tasks.quadrotor.family import Family, Vehicles, nominal_robot, sample_family
 from rlstack.tasks.quadrotor.paths import Paths
 
 COUNT = 20_000
@@ -160,9 +160,11 @@ def test_hover_starts_carry_every_vehicle(robot: Quadrotor, drawn: Vehicles) -> 
 
 
 def test_one_seed_gives_the_same_vehicles_whatever_else_is_asked(robot: Quadrotor) -> None:
-    one = family_scenario(np.random.default_rng(3), 10, robot)
-    other = family_scenario(np.random.default_rng(3), 10, robot, disturbances=False, start="hover")
-    third = family_scenario(np.random.default_rng(4), 10, robot)
+    def drawn(seed: int, **options: Any) -> Any:
+        rng = np.random.default_rng(seed)
+        return sample_family(rng, 10, robot).scenario(rng, robot, **options)
+
+    one, other, third = drawn(3), drawn(3, disturbances=False, start="hover"), drawn(4)
     for name in vars(one.perturbation):
         if name != "force_n":
             np.testing.assert_array_equal(getattr(one.perturbation, name), getattr(other.perturbation, name))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rlstack.kinds.quadrotor.spec import load_quadrotor
-from rlstack.sim.batch import PARAMETERS, pack_parameters
+from rlstack.sim.batch_quadrotor.layout import PARAMETERS, pack_parameters
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.catalog.quadrotor_foundation import FoundationTask
 from rlstack.tasks.quadrotor.privileged import privileged_terms
@@ -19,7 +19,7 @@ ROBOT = load_quadrotor("crazyflie")
 def test_what_varies_is_shown_in_the_order_of_the_parameters_named() -> None:
     found = privileged_terms(small_task(), ROBOT)
     assert found.names == ("force", "torque", "mass", "thrust_scale", "delay")
-    assert found.sizes == (3, 3, 1, 4, 1) and len(found.meanings) == 5
+    assert found.sizes == (3, 3, 1, 4, 1) and len(found.terms(ROBOT, path=False)) == 6
     expected = [c for name in found.names for c in range(PARAMETERS[name].start, PARAMETERS[name].stop)]
     assert list(found.columns) == expected
     assert sum(found.sizes) == len(found.columns) == len(found.offset) == len(found.scale)

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from rlstack.fused.rows import zeros
+from rlstack.fused.memory_layout import zeros
 from rlstack.kinds.quadrotor.spec import load_quadrotor
-from rlstack.sim.batch import PARAMETERS, STATE
+from rlstack.sim.batch_quadrotor.layout import PARAMETERS, STATE
 from rlstack.tasks.catalog.quadrotor_foundation import FoundationTask
 from rlstack.tasks.catalog.quadrotor_tracking import TrackingTask
 from rlstack.tasks.core.rollout import DifferentiableRollout, shortened

@@ -12,7 +12,7 @@ import torch
 
 from rlstack.fused.devices import TEST_DEVICE
 from rlstack.kinds.quadrotor.spec import load_quadrotor
-from rlstack.sim.batch import PARAMETERS, STATE
+from rlstack.sim.batch_quadrotor.layout import PARAMETERS, STATE
 from rlstack.tasks.catalog.quadrotor_foundation import FoundationTask
 from rlstack.tasks.catalog.quadrotor_tracking import TrackingTask
 from rlstack.tasks.quadrotor import environment
@@ -95,7 +95,7 @@ def test_what_is_observed_is_the_pipelines_view_of_what_is_sensed(kind: str) -> 
     made = run(env.task_step.observe, rows)
     # an observer divides the velocity's rounding by the period
     np.testing.assert_allclose(made["actor"], expected["actor"], rtol=1e-5, atol=1e-4)
-    privileged, model = env._privileged, env.robot.rotor_model
+    privileged, model = env.task_step.privileged, env.robot.rotor_model
     middle, half = (
         (model.speed_max_rad_s + model.speed_min_rad_s) / 2,
         (model.speed_max_rad_s - model.speed_min_rad_s) / 2,
@@ -148,7 +148,7 @@ def test_the_text_for_cuda_does_the_same(kind: str) -> None:
     pytest.importorskip("warp")
     env = env_of(kind)
     rows, mine = inputs_of(env), env.task_step
-    other = QuadrotorStep(env.task, env.robot, env.pipeline, env._privileged, mine.model, TEST_DEVICE)
+    other = QuadrotorStep(env.task, env.robot, env.pipeline, env.task_step.privileged, mine.model, TEST_DEVICE)
     for name in ("observe", "act"):
         expected, found = run(getattr(mine, name), rows), run(getattr(other, name), rows)
         for output, array in expected.items():
@@ -193,5 +193,5 @@ def test_without_delays_no_command_is_kept() -> None:
     robot = load_quadrotor("crazyflie")
     env = env_of("hover")
     model = replace(env.task_step.model, max_delay_s=task.max_delay_s)
-    step = QuadrotorStep(task, robot, env.pipeline, env._privileged, model)
+    step = QuadrotorStep(task, robot, env.pipeline, env.task_step.privileged, model)
     assert step.past == [] and "past_1" not in step.act.inputs

@@ -12,11 +12,11 @@ import torch
 
 from rlstack.errors import UserError
 from rlstack.kinds.quadruped.spec import Quadruped
-from rlstack.kinds.quadruped.verification_run import HoldPosture, StandLog, StandSimulator, stand_in_batch
+from rlstack.kinds.quadruped.verification_trials import HoldPosture, StandLog, StandSimulator, stand
 from rlstack.robots import load_robot
-from rlstack.robots.robot_models import mass_properties
+from rlstack.robots.kind_models import mass_properties
 from rlstack.tasks import TASKS
-from rlstack.tasks.core.card import describe_task
+from rlstack.tasks.core.task_card import describe_task
 from rlstack.tasks.quadruped.environment import StandEnvironment
 from rlstack.tasks.quadruped.scene import carrying, draw_trials
 
@@ -62,13 +62,26 @@ def test_payloads_lower_and_pushes_move_the_trunk(environment: StandEnvironment,
     trials.payload_kg[:], trials.height_m[:] = [0.1, 1.0, 2.0, 4.0], 0.28
     trials.push_step[:] = 100
     scene.start(index, trials)
+    scene.vary(index, np.ones(4), np.ones((4, 12)))
     for _ in range(50):
         scene.worlds.step(np.tile(go1.standing, (4, 1)))
-    height, tilt = scene.posture()
+    height, tilt, _ = scene.posture()
     assert (np.diff(height) < 0.0).all() and tilt.max() < 0.02
     scene.push(np.array([100, 100, 99, 100]))
     moved = scene.worlds.twist("base_link")[0][:, 0]
     assert (moved[[0, 1, 3]] > 0.4).all() and moved[2] < 0.1
+
+
+def test_training_varies_gains_and_friction_and_pushes_again(environment: StandEnvironment, task: Any) -> None:
+    scene, drawn = environment.scene, task.randomisation
+    for array, range_ in ((scene.gains, drawn.gains), (scene.foot_friction, drawn.foot_friction)):
+        assert range_[0] <= array.min() < array.max() <= range_[1]
+    environment._age[:] = first = scene.push_step.copy()
+    before = scene.push_m_s.copy()
+    environment.observe()
+    environment.step(torch.zeros(4, 12))
+    assert (scene.push_m_s != before).any(axis=1).all()
+    assert (scene.push_step - first >= 25).all() and (scene.push_step - first <= 75).all()
 
 
 def test_actions_are_about_the_standing_posture(environment: StandEnvironment, go1: Quadruped) -> None:
@@ -96,17 +109,19 @@ def test_a_trial_succeeds_where_it_stands_at_its_end_and_never_fell(task: Any, g
     for k in range(task.steps + 1):
         high = go1.standing_height_m + (0.02 if k > task.steps - 10 else 0.0)
         height = np.array([go1.standing_height_m, high, 0.1 if k == 20 else go1.standing_height_m])
-        log.observe(slice(None), k, (height, np.zeros(3)), False)
+        place = np.array([[0.03 if k == task.steps else 0.0, 0.04], [0.0, 0.0], [0.0, 0.0]])
+        log.observe(slice(None), k, np.zeros(3, dtype=bool), height, np.zeros(3), place)
     record = log.record("batch")
     assert record.success.tolist() == [True, False, False] and record.lost.tolist() == [False, False, True]
     assert np.isnan(record.height_m[30, 2])
+    np.testing.assert_allclose(record.drift_m, [0.03, 0.0, np.nan])
 
 
 def test_holding_the_posture_falls_under_strong_pushes_alone(task: Any, go1: Quadruped) -> None:
     trials = draw_trials(task, go1, np.random.default_rng(1), 8)
     trials.push_m_s[:] = 0.0
     trials.push_m_s[4:] = [0.0, 2.5, 0.0]
-    record = stand_in_batch(HoldPosture(go1), task, go1, trials)
+    record = stand(HoldPosture(go1), task, go1, trials)
     assert record.success[:4].all() and record.lost[4:].any()
 
 
@@ -140,6 +155,7 @@ def test_it_says_what_it_is_and_refuses_other_robots(task: Any, go1: Quadruped) 
 
 
 @pytest.mark.learning
+@pytest.mark.timeout(1800)
 def test_it_is_learned(tmp_path: Path) -> None:
     from rlstack.training.recipe import load_recipe
     from rlstack.training.run import start

@@ -7,11 +7,11 @@ import torch
 from rlstack.control.navigation.grid_frontier import distances, grown
 from rlstack.errors import UserError
 from rlstack.robots import load_robot
+from rlstack.sim.grids.simulator import MOVES, allowed_moves
 from rlstack.sim.grids.terrain import Floors, Terrain
-from rlstack.sim.grids.worlds import MOVES, allowed_moves
-from rlstack.tasks.catalog.base_exploration import ExplorationTask, Observation
+from rlstack.tasks.catalog.base_exploration import ExplorationObservation, ExplorationTask
 from rlstack.tasks.wheeled_base.exploration.environment import ExplorationEnvironment
-from rlstack.tasks.wheeled_base.exploration.pipeline import ExplorerPipeline
+from rlstack.tasks.wheeled_base.exploration.pipeline import ExplorationPipeline
 from rlstack.tasks.wheeled_base.exploration.setting import ExplorationSetting
 
 ROBOT = load_robot("turtlebot3_burger")
@@ -55,7 +55,7 @@ def test_the_observation_is_the_map_around_the_rover() -> None:
 
 
 def test_the_way_is_that_of_a_search_over_the_map() -> None:
-    env = environment(observation=Observation(way_cells=12))
+    env = environment(observation=ExplorationObservation(way_cells=12))
     wandered(env, 40)
     seen, worlds = env.observe()[0].numpy(), env._worlds
     unknown, free = worlds.map < 0.0, worlds.map == 0.0
@@ -86,10 +86,10 @@ def test_the_command_is_the_middle_of_the_chosen_cell() -> None:
 
 
 def test_after_seeing_nothing_new_for_long_it_goes_to_the_unknown() -> None:
-    env = environment(observation=Observation(patience=3))
+    env = environment(observation=ExplorationObservation(patience=3))
     wandered(env, 10)
     pipeline, inputs = env.pipeline, signals(env)
-    assert isinstance(pipeline, ExplorerPipeline)
+    assert isinstance(pipeline, ExplorationPipeline)
     memory, taken = pipeline.initial_memory(env.count), []
     for _ in range(5):
         prepared = pipeline.prepare(inputs, memory)
@@ -110,7 +110,7 @@ def test_the_last_cells_are_seen_by_the_shortest_way() -> None:
     env = environment()
     wandered(env, 10)
     pipeline, inputs = env.pipeline, signals(env)
-    assert isinstance(pipeline, ExplorerPipeline)
+    assert isinstance(pipeline, ExplorationPipeline)
     prepared = pipeline.prepare(inputs, {})
     worst = -prepared["way"]
     late = {**prepared, "share": torch.where(prepared["share"] > prepared["share"].median(), 0.91, 0.89)}
@@ -207,6 +207,6 @@ def test_bad_settings_are_refused() -> None:
     with pytest.raises(UserError, match="cpu"):
         ExplorationTask().environment(ROBOT, ExplorationTask().pipeline(ROBOT), 2, "cuda", 0)
     with pytest.raises(ValueError, match="near"):
-        Observation(near=9, sight=8)
+        ExplorationObservation(near=9, sight=8)
     with pytest.raises(UserError, match="gradients"):
         environment(count=2).rollout(4, 1.0)

@@ -10,15 +10,14 @@ import torch
 
 from rlstack.robots import load_robot
 from rlstack.schema import load
-from rlstack.sim.bases.layout import CIRCLE_ROWS
-from rlstack.sim.bases.moving_obstacles import MovingObstacles
-from rlstack.tasks.catalog.base_navigation import Maps, NavigationTask
+from rlstack.sim.batch_wheeled_base.layout import CIRCLE_ROWS
+from rlstack.sim.crowds.moving_obstacles import MovingObstacles
+from rlstack.tasks.catalog.base_navigation import NavigationMaps, NavigationTask
 from rlstack.tasks.wheeled_base.environment import BaseEnvironment
-from rlstack.tasks.wheeled_base.rewards import BaseTransition
-from rlstack.tasks.wheeled_base.task import BaseReward
+from rlstack.tasks.wheeled_base.rewards import BaseReward, BaseTransition
 
 COUNT, STILL = 16, 8
-TASK = NavigationTask(maps=Maps(kinds=("clutter",), count=12), moving=MovingObstacles(count=(2, 3)))
+TASK = NavigationTask(maps=NavigationMaps(kinds=("clutter",), count=12), moving=MovingObstacles(count=(2, 3)))
 
 
 def made(task: NavigationTask = TASK, seed: int = 0) -> BaseEnvironment:

@@ -12,11 +12,12 @@ from torch import Tensor
 
 from rlstack.errors import UserError
 from rlstack.robots import load_robot
-from rlstack.sim.bases.layout import STATE
+from rlstack.sim.batch_wheeled_base.layout import STATE
 from rlstack.sim.maps.generate import HELD_OUT_SEEDS
-from rlstack.tasks.catalog.base_navigation import Maps, NavigationTask
+from rlstack.tasks.catalog.base_navigation import NavigationMaps, NavigationTask
 from rlstack.tasks.wheeled_base.environment import BaseEnvironment
-from rlstack.tasks.wheeled_base.task import BaseNoise, BaseReward, Stages
+from rlstack.tasks.wheeled_base.rewards import BaseReward
+from rlstack.tasks.wheeled_base.task import BaseNoise, Stages
 
 COUNT, STEPS = 16, 6
 
@@ -25,7 +26,7 @@ REWARD = BaseReward(progress=1.0, near=-4.0, ahead=-2.0, turning=-0.1, action_ch
 
 def task_of(**changes: Any) -> NavigationTask:
     small = NavigationTask(
-        maps=Maps(kinds=("clutter",), count=12), reward=REWARD, noise=BaseNoise(), curriculum=Stages()
+        maps=NavigationMaps(kinds=("clutter",), count=12), reward=REWARD, noise=BaseNoise(), curriculum=Stages()
     )
     return replace(small, **changes)
 

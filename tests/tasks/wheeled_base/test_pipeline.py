@@ -12,12 +12,12 @@ from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import frames, load_robot
 from rlstack.tasks.catalog.base_crowd import CrowdTask
 from rlstack.tasks.core.pipeline import Tensors
-from rlstack.tasks.wheeled_base.pipeline import GoalPull
+from rlstack.tasks.wheeled_base.pipeline import GoalAttraction
 
 ROBOT = load_robot("turtlebot2")
 assert isinstance(ROBOT, WheeledBase)
 PIPELINE = CrowdTask().pipeline(ROBOT)
-assert isinstance(PIPELINE, GoalPull)
+assert isinstance(PIPELINE, GoalAttraction)
 
 
 def sensed(x: float, y: float, yaw: float, goal: tuple[float, float]) -> Tensors:

@@ -26,20 +26,20 @@ _MOVES = ((-1, -1), (-1, 0), (-1, 1), (0, -1), (0, 1), (1, -1), (1, 0), (1, 1))
 
 @dataclass(frozen=True, kw_only=True)
 class CostSettings:
-    """What it costs to be where: 1 for a cell that is free and far from everything."""
+    """Costs of cells; a free cell far from obstacles costs 1."""
 
     margin: float = value(0.33, unit="radii of the base", at_least=0.0)
-    """Kept from obstacles beyond the base's largest disc, where there is any way that allows it."""
+    """Clearance kept beyond the base's largest disc, where any path allows it."""
     fade: float = value(1.6, unit="radii of the base", above=0.0)
     """Over this distance the cost of being near an obstacle falls to 1/e."""
     near: float = value(0.75, at_least=0.0)
-    """How much more a cell costs right beside an obstacle."""
+    """Additional cost right beside an obstacle."""
     unknown: float = value(0.35, at_least=0.0)
-    """How much more an unknown cell costs."""
+    """Additional cost of an unknown cell."""
 
 
 class GridGraph:
-    """The cells of a grid and their moves, made once for a shape.
+    """The graph of a grid's cells and moves, built once for each shape.
 
     Args:
         shape: Rows and columns.
@@ -67,7 +67,7 @@ class GridGraph:
         self._starts = np.arange(0, 8 * self._nodes + 1, 8, dtype=np.int32)
 
     def field(self, cost: Array, source: tuple[int, int]) -> Array:
-        """Return the cost (rows, columns) of the way from each cell to ``source``; inf: there is none.
+        """Return the cost (rows, columns) of the path from each cell to ``source``; inf: there is none.
 
         Args:
             cost: (rows, columns) of a cell, at least 1; inf: blocked.
@@ -79,12 +79,12 @@ class GridGraph:
         return found
 
     def path(self, cost: Array, start: tuple[int, int], goal: tuple[int, int]) -> Index | None:
-        """Return the cells (cells, 2) by row and column of the cheapest way, or None if there is none.
+        """Return the cells (cells, 2) by row and column of the cheapest path, or None if there is none.
 
         Args:
             cost: (rows, columns) of a cell, at least 1; inf: blocked. Costs of a move are the mean of both cells'
                 times its length in cells.
-            start: Row and column; it may be blocked, the way then leads out of it.
+            start: Row and column; it may be blocked, the path then leads out of it.
             goal: Row and column.
         """
         if start == goal:
@@ -96,7 +96,9 @@ class GridGraph:
         if not np.isfinite(padded[source]):
             padded[source] = 1.0
         moves = self._move_costs(padded)
-        ahead = self._octile(goal)
+        rows = np.abs(np.arange(self.shape[0] + 2) - (goal[0] + 1))[:, None]
+        columns = np.abs(np.arange(self.shape[1] + 2) - (goal[1] + 1))
+        ahead = (np.maximum(rows, columns) + (_DIAGONAL - 1.0) * np.minimum(rows, columns)).ravel()  # octile distance
         reduced = np.maximum(moves - ahead[:, None] + ahead[self._next], 0.0)
         graph = self._graph(reduced)
         # A* stops at the goal, SciPy's Dijkstra at a cost. Most goals cost little more than their heuristic.
@@ -126,11 +128,6 @@ class GridGraph:
         moves[shut[self._beside[0]] | shut[self._beside[1]]] = math.inf
         return np.asarray(moves)
 
-    def _octile(self, goal: tuple[int, int]) -> Array:
-        rows = np.abs(np.arange(self.shape[0] + 2) - (goal[0] + 1))[:, None]
-        columns = np.abs(np.arange(self.shape[1] + 2) - (goal[1] + 1))
-        return (np.maximum(rows, columns) + (_DIAGONAL - 1.0) * np.minimum(rows, columns)).ravel()
-
     def _graph(self, moves: Array) -> object:
         finite = np.isfinite(moves)  # fewer moves are faster, and inf minus inf is no number
         counts = np.concatenate(([0], np.cumsum(finite.sum(axis=1)))).astype(np.int32)
@@ -140,7 +137,7 @@ class GridGraph:
 
 @lru_cache(maxsize=32)
 def grid_graph(shape: tuple[int, int]) -> GridGraph:
-    """Return the graph of a shape, made once."""
+    """Return the cached graph of a shape."""
     return GridGraph(shape)
 
 
@@ -155,12 +152,12 @@ def clearance(occupied: NDArray[np.bool_], resolution_m: float) -> Array:
 
 
 def costs(distance: Array, unknown: NDArray[np.bool_], radius_m: float, kept_m: float, settings: CostSettings) -> Array:
-    """Return what cells (rows, columns) cost; inf where something is nearer than ``kept_m``.
+    """Return the cost of cells (rows, columns); inf where an obstacle is nearer than ``kept_m``.
 
     Args:
         distance: (rows, columns) m to the nearest occupied cell.
         unknown: (rows, columns).
-        radius_m: Of the base's largest disc.
+        radius_m: Radius of the base's largest disc.
         kept_m: Least distance, such as that radius and a margin.
         settings: Weights.
     """
@@ -172,13 +169,13 @@ def costs(distance: Array, unknown: NDArray[np.bool_], radius_m: float, kept_m: 
 
 
 def shortcut(path: Index, distance: Array, least_m: float, most_m: float) -> Index:
-    """Return the corners (corners, 2) of a path with fewer of them: straight where nothing comes much nearer.
+    """Return the corners (corners, 2) of a shortened path: straight where clearance does not drop much.
 
     Args:
         path: (points, 2), in cells by row and column.
         distance: (rows, columns) m to the nearest occupied cell.
         least_m: Clearance that a straight piece needs in any case.
-        most_m: More clearance than this is not asked for.
+        most_m: Clearance beyond which more is no better.
     """
     kept, here, last = [0], 0, len(path) - 1
     wanted = np.minimum(distance[path[:, 0], path[:, 1]], most_m)

@@ -3,8 +3,8 @@
 After D. Fox, W. Burgard, S. Thrun, "The Dynamic Window Approach to Collision Avoidance", IEEE Robotics and Automation
 Magazine 1997: commands that cannot stop before what they would hit are not admissible, the others are weighed by
 heading, clearance and speed. As in B. Gerkey, K. Konolige, "Planning and Control in Unstructured Terrain", ICRA 2008,
-courses are simulated over some seconds, ramping from the present velocity as the base's acceleration allows. Moving
-people are where their velocities take them at each time of a course (velocity obstacles: P. Fiorini, Z. Shiller 1998).
+trajectories are simulated over some seconds, ramping from the present velocity as the base's acceleration allows.
+People are predicted at constant velocity along each trajectory (velocity obstacles: P. Fiorini, Z. Shiller 1998).
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.arrays import Array, Array32
-from rlstack.control.navigation.body import Body
+from rlstack.control.navigation.base_model import BaseModel
+from rlstack.control.navigation.planner_interface import People
 from rlstack.libraries import import_library
 from rlstack.schema import value
 
 _FAR_M = 1e3
-"""Where the nearest point is where there is none."""
+"""Coordinate of the nearest point where there is none."""
 
 
 class ScanDistance:
@@ -31,7 +32,7 @@ class ScanDistance:
     Each cell keeps the scanned point nearest to it, so distances are those to points, not to cells.
 
     Args:
-        reach_m: Half the side of the grids: what is asked farther out is answered for the rim.
+        reach_m: Half the side of the grids: places farther out get the distance at the rim.
         cell_m: Side of a cell.
     """
 
@@ -42,7 +43,7 @@ class ScanDistance:
         self._offset = np.float32(0.5 * self._side)
 
     def set(self, points: Array, hit: NDArray[np.bool_]) -> None:
-        """Take what scans met: (N, points, 2) m in ``base_link``, and which of them count (N, points)."""
+        """Set the scanned points (N, points, 2) m in ``base_link``, and which are valid (N, points)."""
         count, side = len(points), self._side
         self._x = np.full((count, side, side), _FAR_M, dtype=np.float32)
         self._y = np.full((count, side, side), _FAR_M, dtype=np.float32)
@@ -58,7 +59,7 @@ class ScanDistance:
             self._x[n], self._y[n] = near[..., 0], near[..., 1]
 
     def distance(self, robots: NDArray[np.intp], x: Array32, y: Array32) -> Array32:
-        """Return the distance (n, ...) in m from places (n, ...) m around some robots (n,) to what is nearest."""
+        """Return the distance (n, ...) in m from places (n, ...) m around some robots (n,) to the nearest point."""
         side, last = self._side, np.float32(self._side - 1)
         column = np.clip(x * self._scale + self._offset, 0, last).astype(np.int32)
         row = np.clip(y * self._scale + self._offset, 0, last).astype(np.int32)
@@ -69,48 +70,39 @@ class ScanDistance:
 
 
 _AT_ONCE = 16
-"""Robots worked on at a time: their arrays stay in the processor's cache."""
+"""Robots processed at a time, so that their arrays stay in the cache."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DwaSettings:
-    """Which commands are tried, how far they are looked ahead, and how courses are weighed against each other.
+    """Candidate commands, horizon, and weights of the trajectories' costs.
 
-    ``benchmarks/tune_planners.py`` tunes them, with those of the way, on training maps.
+    ``benchmarks/tune_planners.py`` tunes them, with those of the path, on training maps.
     """
 
     horizon_s: float = value(1.65, unit="s", above=0.0)
     steps: int = value(10, at_least=2)
-    """Poses of a course that are looked at."""
+    """Poses checked along a trajectory."""
     speeds: int = value(9, at_least=2)
     turns: int = value(21, at_least=3)
-    """Speeds and turning rates that are tried; turning rates lie closer together around 0."""
+    """Numbers of candidate speeds and turning rates; turning rates are denser around 0."""
     goal: float = value(1.9, at_least=0.0)
-    """Weight of the distance left to the target, over what can be driven within the horizon."""
+    """Weight of the remaining distance to the target, relative to the distance driven within the horizon."""
     heading: float = value(0.8, at_least=0.0)
     """Weight of the angle to the target at the end, over a half turn."""
     clearance: float = value(0.16, at_least=0.0)
-    """Weight of being nearer to obstacles than ``safe``: squared, mean over the course."""
+    """Weight of being nearer to obstacles than ``safe``: squared, mean over the trajectory."""
     safe: float = value(0.8, unit="radii of the base", above=0.0)
     collision: float = value(1.8, at_least=0.0)
     """Weight of a collision later than it takes to stop, by how soon it is."""
     speed: float = value(0.87, at_least=0.0)
-    """Weight of being slower than the base can go."""
+    """Weight of driving below full speed."""
     smooth: float = value(0.043, at_least=0.0)
-    """Weight of another turning rate than the one chosen before."""
+    """Weight of changing the turning rate."""
     margin: float = value(0.47, unit="radii of the base", at_least=0.0)
-    """Kept from obstacles. The radius is that of its largest disc."""
+    """Clearance from obstacles; the radius is that of its largest disc."""
     people_margin_m: float = value(0.1, unit="m", at_least=0.0)
-    """Kept from where people will be, besides."""
-
-
-@dataclass(frozen=True)
-class Crowd:
-    """People in the frames of N robots as they are now: position (N, people, 2), velocity, radius (N, people)."""
-
-    position: Array
-    velocity: Array
-    radius: Array
+    """Clearance from predicted people."""
 
 
 class DynamicWindow:
@@ -119,19 +111,20 @@ class DynamicWindow:
     Args:
         body: The base.
         settings: Weights.
-        period_s: Time between calls, s.
+        period_s: Control period, s.
     """
 
-    def __init__(self, body: Body, settings: DwaSettings, period_s: float) -> None:
+    def __init__(self, body: BaseModel, settings: DwaSettings, period_s: float) -> None:
         self.body, self.settings, self.period_s = body, settings, period_s
-        self.around = _nearness(body, settings)
+        reach = body.speed_m_s * settings.horizon_s + body.reach_m + settings.safe * body.radius_m
+        self.around = ScanDistance(reach, max(0.3 * body.radius_m, reach / 40.0))
         self._dt = settings.horizon_s / settings.steps
         self._forward = _candidates(body, settings, 0.0, body.speed_m_s)
         self._backward = _candidates(body, settings, -0.5 * body.speed_m_s, 0.0)
         self.reset()
 
     def reset(self, batch: int = 1) -> None:
-        """Forget the last commands; from now on there are ``batch`` robots."""
+        """Reset the last commands, for ``batch`` robots."""
         self.last = np.zeros((batch, 2))
 
     def choose(
@@ -142,16 +135,16 @@ class DynamicWindow:
         *,
         fastest: Array,
         backing: NDArray[np.bool_],
-        crowd: Crowd | None = None,
+        crowd: People | None = None,
     ) -> tuple[Array, NDArray[np.bool_]]:
-        """Return commands (N, 2), m/s and rad/s, and whether any was admissible (N,); if none is, it is to stop.
+        """Return commands (N, 2), m/s and rad/s, and whether any was admissible (N,); if none is, the robot stops.
 
         Args:
-            target: (N, 2) m in ``base_link``: where to go.
-            points: (N, points, 2) m in ``base_link``: what the scan met.
-            hit: (N, points): which of them count.
-            fastest: (N,) m/s: no faster than this.
-            backing: (N,): these drive backwards, out of where they are.
+            target: (N, 2) m in ``base_link``.
+            points: (N, points, 2) m in ``base_link``, from the scan.
+            hit: (N, points), which of them are valid.
+            fastest: (N,) m/s, speed limit.
+            backing: (N,), robots that back up.
             crowd: People, in the base's frame; None: there are none.
         """
         self.around.set(points, hit)
@@ -160,21 +153,21 @@ class DynamicWindow:
             numbers = np.flatnonzero(robots)
             for first in range(0, len(numbers), _AT_ONCE):
                 some = numbers[first : first + _AT_ONCE]
-                some_crowd = None if crowd is None else Crowd(*(a[some] for a in vars(crowd).values()))
+                some_crowd = None if crowd is None else People(*(a[some] for a in vars(crowd).values()))
                 found[some], good[some] = self._best(table, some, target[some], fastest[some], some_crowd)
         self.last = found
         return found, good
 
     def _best(
-        self, table: Array32, some: NDArray[np.intp], target: Array, fastest: Array, crowd: Crowd | None
+        self, table: Array32, some: NDArray[np.intp], target: Array, fastest: Array, crowd: People | None
     ) -> tuple[Array, NDArray[np.bool_]]:
         s, body, dt = self.settings, self.body, np.float32(self._dt)
         last = self.last[some].astype(np.float32)
-        x, y, heading = self._courses(table, last)
+        x, y, heading = self._trajectories(table, last)
 
         gap = self._gap(some, x, y, heading)  # (n, candidates, steps)
         start = self._gap(some, *(np.zeros((len(some), 1, 1), dtype=np.float32),) * 3)
-        # what is nearer than the margin already may slide along, a little nearer at most, and never come to touch
+        # a robot already within the margin may slide along, a little closer at most, and never touch
         margin = np.float32(s.margin * body.radius_m)
         wide = np.minimum(margin, np.maximum(start - np.float32(0.25) * margin, np.minimum(start, 0.4 * margin)))
         touch = gap < wide
@@ -197,7 +190,8 @@ class DynamicWindow:
         tx, ty = (target[:, k, None].astype(np.float32) for k in (0, 1))
         reach = np.float32(body.speed_m_s * s.horizon_s)
         left = np.hypot(tx - ex, ty - ey)
-        away = _wrapped(np.arctan2(ty - ey, tx - ex) - eh) * (left > 0.25 * reach)
+        away, turn = np.arctan2(ty - ey, tx - ex) - eh, np.float32(2.0 * math.pi)
+        away = (away - turn * np.rint(away / turn)) * (left > 0.25 * reach)
         near = np.maximum(1.0 - gap / np.float32(s.safe * body.radius_m), 0.0)
         cost = (
             np.float32(s.goal / float(reach)) * left
@@ -210,14 +204,14 @@ class DynamicWindow:
         cost = np.where(admissible, cost, np.float32(np.inf))
         best, rows = cost.argmin(axis=1), np.arange(len(some))
         good = np.isfinite(cost[rows, best])
-        # the first of the ramp towards the candidate is commanded; where none will do, it is to stop
+        # command the first step of the ramp towards the candidate; stop where none is admissible
         wanted = np.where(good[:, None], table[best], np.float32(0.0))
         step_v, step_w = self.period_s * body.acceleration_m_s2, self.period_s * body.angular_acceleration_rad_s2
         change = np.clip(wanted - last, [-step_v, -step_w], [step_v, step_w])
         return (last + change).astype(float), good
 
-    def _courses(self, table: Array32, last: Array32) -> tuple[Array32, Array32, Array32]:
-        """Return x, y and heading (n, candidates, steps) of the candidates' courses."""
+    def _trajectories(self, table: Array32, last: Array32) -> tuple[Array32, Array32, Array32]:
+        """Return x, y and heading (n, candidates, steps) of the candidates' trajectories."""
         body, dt = self.body, np.float32(self._dt)
         middles = (np.arange(self.settings.steps, dtype=np.float32) + np.float32(0.5)) * dt
         lag = np.maximum(middles - np.float32(body.delay_s), 0.0)
@@ -232,7 +226,7 @@ class DynamicWindow:
         return x, y, after
 
     def _gap(self, some: NDArray[np.intp], x: Array32, y: Array32, heading: Array32) -> Array32:
-        """Return how far (n, candidates, steps), m, the base's discs are from what the scan met."""
+        """Return the distance (n, candidates, steps), m, from the base's discs to the scan's points."""
         cos, sin = np.cos(heading), np.sin(heading)
         least: Any = np.float32(np.inf)
         for dx, dy, radius in self.body.discs:
@@ -240,8 +234,8 @@ class DynamicWindow:
             least = np.minimum(least, self.around.distance(some, at_x, at_y) - np.float32(radius))
         return np.asarray(least)
 
-    def _apart(self, crowd: Crowd, x: Array32, y: Array32, heading: Array32) -> Array32:
-        """Return how far (n, candidates, steps), m, the base's discs will be from the nearest person then."""
+    def _apart(self, crowd: People, x: Array32, y: Array32, heading: Array32) -> Array32:
+        """Return the distance (n, candidates, steps), m, from the base's discs to the nearest predicted person."""
         late = (np.arange(1, self.settings.steps + 1) * self._dt).astype(np.float32)
         cos, sin = np.cos(heading), np.sin(heading)
         least: Any = np.float32(np.inf)
@@ -257,12 +251,7 @@ class DynamicWindow:
         return np.asarray(least)
 
 
-def _nearness(body: Body, settings: DwaSettings) -> ScanDistance:
-    reach = body.speed_m_s * settings.horizon_s + body.reach_m + settings.safe * body.radius_m
-    return ScanDistance(reach, max(0.3 * body.radius_m, reach / 40.0))
-
-
-def _candidates(body: Body, settings: DwaSettings, slowest: float, fastest: float) -> Array32:
+def _candidates(body: BaseModel, settings: DwaSettings, slowest: float, fastest: float) -> Array32:
     """Return speeds and turning rates (candidates, 2)."""
     speeds = np.linspace(slowest, fastest, settings.speeds)
     bend = np.linspace(-1.0, 1.0, settings.turns)
@@ -276,12 +265,6 @@ def _candidates(body: Body, settings: DwaSettings, slowest: float, fastest: floa
 
 
 def _shifted(x: Array32, y: Array32, cos: Array32, sin: Array32, dx: float, dy: float) -> tuple[Array32, Array32]:
-    """Return where a point (dx, dy) of the base is, with the base at (x, y)."""
+    """Return the place of a point (dx, dy) of the base, with the base at (x, y)."""
     right, left = np.float32(dx), np.float32(dy)
     return x + cos * right - sin * left, y + sin * right + cos * left
-
-
-def _wrapped(angle: Any) -> Any:
-    """Return angles of at most a few turns in -pi..pi."""
-    turn = np.float32(2.0 * math.pi)
-    return angle - turn * np.rint(angle / turn)

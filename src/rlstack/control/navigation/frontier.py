@@ -2,7 +2,7 @@
 
 B. Yamauchi, "A Frontier-Based Approach for Autonomous Exploration", CIRA 1997: frontiers are free cells beside unknown
 ones, and the nearest is chosen (``greedy``). W. Burgard, M. Moors, C. Stachniss, F. Schneider, "Coordinated multi-robot
-exploration", IEEE Transactions on Robotics 2005: what is expected to be seen from there counts too (``utility``).
+exploration", IEEE Transactions on Robotics 2005: the expected gain counts too (``utility``).
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ import numpy as np
 from rlstack import schema
 from rlstack.arrays import Array, Mask
 from rlstack.control.navigation import astar
-from rlstack.control.navigation.body import Body
-from rlstack.control.navigation.driver import JUMP_M, Scanner, Status, motion
+from rlstack.control.navigation.base_model import BaseModel
 from rlstack.control.navigation.dwa import DwaSettings, DynamicWindow
 from rlstack.control.navigation.global_planner import GridPathPlanner, PathSettings
+from rlstack.control.navigation.goal_planner import GoalPlanner, GoalSettings
 from rlstack.control.navigation.occupancy import GridSettings
-from rlstack.control.navigation.planner import GoalPlanner, GoalSettings
+from rlstack.control.navigation.planner_interface import JUMP_M, Scanner, Status, motion
 from rlstack.libraries import import_library
 from rlstack.robots import RobotSpec
 from rlstack.schema import value
 
 _RAYS = 32
-"""Directions in which what would be seen is looked at."""
+"""Directions of the rays that estimate what would be seen."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FrontierSettings:
-    """How frontiers are weighed."""
+    """How a frontier is chosen."""
 
     rule: Literal["greedy", "utility"] = "greedy"
     weight_m: float = value(0.5, unit="m of way for each m^2", at_least=0.0)
-    """How much farther than to another frontier it may be for each m^2 more that is expected to be seen from there."""
+    """Longer path accepted for each additional m^2 that is expected to be seen."""
     smallest_m: float = value(0.15, unit="m", at_least=0.0)
-    """Frontiers shorter than this are none."""
+    """Shorter frontiers are ignored."""
     choose_s: float = value(1.0, unit="s", above=0.0)
-    """Time between choices; a frontier that is still one is kept."""
+    """Time between choices; a frontier is kept while it exists."""
     sight_m: float | None = value(None, unit="m", above=0.0)
-    """How far is seen; left out: what the map's settings say."""
+    """Sensing range; default: that of the map's settings."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ class Frontier:
     """A reachable frontier: a group of known free cells beside unknown ones.
 
     Args:
-        cell: Row and column of the cell of it that is the least way off.
-        cost: Of the way there, in cells.
-        size: Of its group, in cells.
+        cell: Row and column of its nearest cell, by path.
+        cost: Cost of the path there, in cells.
+        size: Cells in its group.
     """
 
     cell: tuple[int, int]
@@ -67,8 +67,8 @@ def frontiers(free: Mask, unknown: Mask, way: Array, smallest: int = 1) -> list[
     Args:
         free: (rows, columns) known to be free.
         unknown: (rows, columns).
-        way: (rows, columns) cost of the way to each cell, in cells; inf: there is none.
-        smallest: Groups of fewer cells are left out.
+        way: (rows, columns) cost of the path to each cell, in cells; inf: there is none.
+        smallest: Smaller groups are ignored.
     """
     ndimage = import_library("scipy.ndimage", "navigation")
     edge = free & ndimage.binary_dilation(unknown) & np.isfinite(way)
@@ -102,12 +102,12 @@ def expected_gain(cell: tuple[int, int], occupied: Mask, unknown: Mask, sight: f
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of one map, in the cells of frontiers.
+    """The known part of one map, in the cells of frontiers.
 
     Args:
         solid: (rows, columns) occupied, or too near to what is.
         blind: (rows, columns) unknown.
-        sight: How far is seen, in cells.
+        sight: Sensing range, in cells.
         cell_m: Side of a cell.
     """
 
@@ -122,9 +122,9 @@ def best(found: list[Frontier], rule: str, known: Known, *, weight: float) -> in
 
     Args:
         found: As :func:`frontiers` returns them, one or more.
-        rule: ``greedy``: the least way; ``utility``: the most gain times ``weight`` less the way.
+        rule: ``greedy``: the shortest path; ``utility``: the largest gain times ``weight`` minus the path.
         known: The map.
-        weight: Metres of way that are gone for one more m^2 seen.
+        weight: Path length, m, that one more m^2 is worth.
     """
     if rule == "greedy":
         return min(range(len(found)), key=lambda k: found[k].cost)
@@ -135,16 +135,16 @@ def best(found: list[Frontier], rule: str, known: Known, *, weight: float) -> in
 class FrontierPlanner:
     """Explores with N robots, each on its own: chooses a frontier, drives there, and so on.
 
-    Its ``status`` is arrived once nothing is left to be seen. Frontiers that could not be reached are left alone.
+    Its ``status`` is arrived once no frontier is left. Frontiers that could not be reached are skipped.
 
     Args:
         planner: Drives to goals along a :class:`GridPathPlanner`; its map is the one explored.
-        settings: How frontiers are weighed.
+        settings: How a frontier is chosen.
     """
 
     def __init__(self, planner: GoalPlanner, settings: FrontierSettings) -> None:
         if not isinstance(planner.global_planner, GridPathPlanner):
-            raise TypeError("exploring wants a planner with a map")
+            raise TypeError("exploring needs a planner with a map")
         self.planner, self.global_planner, self.settings = planner, planner.global_planner, settings
         self.inputs = tuple(name for name in planner.inputs if name != "goal_position")
         self.outputs = planner.outputs
@@ -152,7 +152,7 @@ class FrontierPlanner:
         self.reset()
 
     def reset(self, batch: int = 1) -> None:
-        """Forget maps and frontiers; from now on there are ``batch`` robots."""
+        """Clear maps and frontiers, for ``batch`` robots."""
         self.planner.reset(batch)
         self.status = np.full(batch, Status.DRIVING, dtype=np.int8)
         self.goal = np.zeros((batch, 2))
@@ -161,7 +161,7 @@ class FrontierPlanner:
         self._step = 0
 
     def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Return commands, and keep ``status`` up to date."""
+        """Return commands, and update ``status``."""
         now = motion(inputs)
         with np.errstate(invalid="ignore"):
             jumped = np.linalg.norm(now.position - self._last, axis=1) > JUMP_M
@@ -191,13 +191,13 @@ class FrontierPlanner:
         origin = field.origin[0] - 0.5 * field.resolution_m
         start = np.floor((position - origin) / cell_m).astype(int)[::-1]
         if self._step > 3 and self.planner.status[n] != Status.DRIVING:
-            self._left[n].append(self.goal[n].copy())  # been there, or cannot get there: what is left of it stays
+            self._left[n].append(self.goal[n].copy())  # visited or unreachable: do not choose it again
         weights = global_planner.settings.costs
         cost = astar.costs(clear, blind, body.radius_m, (1.0 + weights.margin) * body.radius_m, weights)
         rows, columns = np.indices(cost.shape)
         to_start = np.hypot(rows - start[0], columns - start[1]) * cell_m
         cost = np.where((to_start < body.radius_m + 2.0 * cell_m) & (clear > 0.0) & np.isinf(cost), 30.0, cost)
-        cost = np.where(blind, np.inf, cost)  # ways to a frontier are over what is known
+        cost = np.where(blind, np.inf, cost)  # paths to a frontier lead over known cells
         cost[start[0], start[1]] = 1.0
         way = astar.grid_graph(cost.shape).field(cost, (int(start[0]), int(start[1])))
         found = frontiers(~blind & ~solid, blind, way, max(1, round(self.settings.smallest_m / cell_m)))
@@ -210,7 +210,7 @@ class FrontierPlanner:
         places = origin + (np.array([f.cell for f in found])[:, ::-1] + 0.5) * cell_m
         still = bool(np.linalg.norm(places - self.goal[n], axis=1).min() < 2.0 * cell_m)
         if self.settings.rule == "utility" and still and self.planner.status[n] == Status.DRIVING:
-            return  # what was chosen is still to be seen
+            return  # the chosen frontier still exists
         self.goal[n] = places[self._best(n, position, found, places, Known(solid, blind, sight, cell_m))]
 
     def _best(self, n: int, position: Array, found: list[Frontier], places: Array, known: Known) -> int:
@@ -223,7 +223,7 @@ class FrontierPlanner:
 
 @dataclass(frozen=True, kw_only=True)
 class ExplorerOptions:
-    """What may be set."""
+    """Options."""
 
     lidar: str = "scan"
     goal: GoalSettings = value(lambda: GoalSettings(tolerance_m=0.2))
@@ -231,22 +231,22 @@ class ExplorerOptions:
     dwa: DwaSettings = value(DwaSettings)
     frontier: FrontierSettings = value(FrontierSettings)
     grid: GridSettings | None = None
-    """Left out: by the base's size, with all rays."""
+    """Default: by the base's size, with all rays."""
 
 
 def build_explorer(rule: Literal["greedy", "utility"], robot: RobotSpec, **options: Any) -> FrontierPlanner:
     """Return an explorer for a robot.
 
     Args:
-        rule: Which frontier is chosen, whatever the options say.
+        rule: Which frontier is chosen; overrides the options.
         robot: A wheeled base with a lidar.
-        options: As :class:`ExplorerOptions`; what it holds as mappings.
+        options: As :class:`ExplorerOptions`; settings are mappings.
 
     Raises:
         UserError: The robot is no base or has no such lidar, or an option is unknown or not allowed.
     """
     chosen = schema.load(ExplorerOptions, options, f"the options of the planner frontier_{rule}")
-    body, period = Body.of(robot), 1.0 / chosen.goal.rate_hz
+    body, period = BaseModel.of(robot), 1.0 / chosen.goal.rate_hz
     scanner = Scanner(body.lidar(chosen.lidar), body.discs)
     grid = chosen.grid or replace(GridSettings.for_body(body), rays=360)
     global_planner = GridPathPlanner(body, scanner, chosen.path, grid, period)

@@ -10,9 +10,9 @@ import numpy as np
 from rlstack.arrays import Array, Mask
 from rlstack.control.navigation import astar
 from rlstack.control.navigation.astar import CostSettings
-from rlstack.control.navigation.body import Body
-from rlstack.control.navigation.driver import Motion, People, Scanner, ScanPoints
+from rlstack.control.navigation.base_model import BaseModel
 from rlstack.control.navigation.occupancy import Field, GridSettings, OccupancyGrids
+from rlstack.control.navigation.planner_interface import Motion, People, Scanner, ScanPoints
 from rlstack.schema import value
 
 _COARSE = 2
@@ -29,9 +29,9 @@ class LocalGoal:
 
     Args:
         target: (N, 2) m, odom.
-        left: (N,) m: how far the goal is along the way.
-        open: (N,) whether there is a way, as far as is known.
-        grown: (N,) whether something new came to be known since the last step that said so.
+        left: (N,) m, remaining distance along the path.
+        open: (N,) whether a path is known.
+        grown: (N,) whether the map has grown since the last step that reported growth.
     """
 
     target: Array
@@ -44,10 +44,10 @@ class GlobalPlanner(Protocol):
     """Gives local goals, once a control period."""
 
     def reset(self, batch: int = 1) -> None:
-        """Forget everything; from now on there are ``batch`` robots."""
+        """Reset the state, for ``batch`` robots."""
 
     def forget(self, robots: Mask) -> None:
-        """Forget what was learnt of some robots (N,), whose odometry jumped."""
+        """Clear the maps of some robots (N,), whose odometry jumped."""
 
     def plan(
         self, motion: Motion, scan_points: ScanPoints, goal: Array, people: Mask | None, crowd: People | None = None
@@ -55,11 +55,11 @@ class GlobalPlanner(Protocol):
         """Return the local goals.
 
         Args:
-            motion: Where the robots are.
-            scan_points: What their scans met.
+            motion: Their poses and velocities.
+            scan_points: Points of their scans.
             goal: (N, 2) m, odom.
-            people: (N, rays) which rays met people; None: not known.
-            crowd: The people; None: not known.
+            people: (N, rays) which rays hit people; None: unknown.
+            crowd: The people; None: unknown.
         """
 
 
@@ -67,10 +67,10 @@ class StraightLinePlanner:
     """Returns the goal itself, whatever is in between."""
 
     def reset(self, batch: int = 1) -> None:
-        """Do nothing: it has no state."""
+        """No-op: it has no state."""
 
     def forget(self, robots: Mask) -> None:
-        """Do nothing: it has no state."""
+        """No-op: it has no state."""
 
     def plan(
         self, motion: Motion, scan_points: ScanPoints, goal: Array, people: Mask | None, crowd: People | None = None
@@ -89,25 +89,25 @@ class PathSettings:
     map_s: float = value(0.2, unit="s", above=0.0)
     """Time between scans that go into the map."""
     lookahead_s: float = value(1.75, unit="s", above=0.0)
-    """The target is as far ahead on the way as the base goes in this time at full speed."""
+    """Look-ahead along the path, as time at full speed."""
     tolerance_m: float = value(0.1, unit="m", at_least=0.0)
-    """A goal too close to an obstacle is replaced by the nearest place within this that is not."""
+    """A goal too close to an obstacle is moved to the nearest free place within this distance."""
     costs: CostSettings = value(CostSettings)
 
 
 class GridPathPlanner:
-    """A* once a second on a map from scans, or a given one; the local goal is some way ahead on the path.
+    """A* once a second on a map from scans, or a given one; the local goal lies ahead on the path.
 
     Args:
         body: The base.
-        scanner: Of its lidar.
-        settings: How ways are searched.
-        grid: Size of the map and what a ray says.
-        period_s: Time between calls, s.
+        scanner: Scanner of its lidar.
+        settings: How paths are searched and followed.
+        grid: Size of the map and its sensor model.
+        period_s: Control period, s.
     """
 
     def __init__(
-        self, body: Body, scanner: Scanner, settings: PathSettings, grid: GridSettings, period_s: float
+        self, body: BaseModel, scanner: Scanner, settings: PathSettings, grid: GridSettings, period_s: float
     ) -> None:
         self.body, self.settings, self.scanner = body, settings, scanner
         self.grids = OccupancyGrids(scanner, grid)
@@ -119,12 +119,12 @@ class GridPathPlanner:
         self.reset()
 
     def use_map(self, field: Field | None) -> None:
-        """Plan on given grids from now on, one a robot or one for all, and no more on those from scans."""
+        """Plan on given grids, one for each robot or one for all, instead of those from scans."""
         self._known = field
         self._distance: dict[int, Array] = {}
 
     def reset(self, batch: int = 1) -> None:
-        """Forget maps and ways (a given map stays); from now on there are ``batch`` robots."""
+        """Clear maps and paths, except a given map, for ``batch`` robots."""
         self.grids.reset(batch)
         self._distance = {}
         self._step = 0
@@ -135,7 +135,7 @@ class GridPathPlanner:
         self._seen = np.zeros(batch)
 
     def forget(self, robots: Mask) -> None:
-        """Forget the maps of some robots (N,) and search anew."""
+        """Clear the maps of some robots (N,), and replan."""
         self.grids.forget(robots)
         self._goal[robots] = np.nan
         self._seen[robots] = 0.0
@@ -156,7 +156,7 @@ class GridPathPlanner:
         return self._ahead(motion, goal, grown)
 
     def remembered(self, motion: Motion, reach_m: float) -> tuple[Array, Mask]:
-        """Return what was met where the lidar is blind now: (N, points, 2) m, ``base_link``, and which count."""
+        """Return mapped obstacles where the lidar is blind: (N, points, 2) m, ``base_link``, and which are valid."""
         found = []
         for n, position in enumerate(motion.position):
             places = self.grids.near(n, position, reach_m)
@@ -165,7 +165,7 @@ class GridPathPlanner:
             inside = [
                 np.hypot(points[:, 0] - x, points[:, 1] - y) < radius - 0.5 * self.grids.settings.resolution_m
                 for x, y, radius in self.body.discs
-            ]  # what is in the base itself has moved away
+            ]  # what was inside the footprint has moved away
             found.append(points[self.scanner.blind(points, self.grids.settings.resolution_m) & ~np.any(inside, axis=0)])
         most = max((len(points) for points in found), default=0)
         together, counts = np.zeros((len(found), most, 2)), np.zeros((len(found), most), dtype=bool)
@@ -175,7 +175,7 @@ class GridPathPlanner:
 
     def _ahead(self, motion: Motion, goal: Array, grown: Mask) -> LocalGoal:
         rows = np.arange(len(goal))
-        # the nearest point of the way's beginning: a later piece may pass close by behind a wall
+        # the nearest point at the beginning of the path: a later part may pass close by, behind a wall
         reach = self.body.speed_m_s * (self.settings.replan_s + 0.5) + 2.0 * self.body.reach_m
         near = min(max(3, int(reach / self._spacing) + 1), _POINTS)
         away = np.linalg.norm(self._way[:, :near] - motion.position[:, None], axis=2)
@@ -186,15 +186,18 @@ class GridPathPlanner:
         return LocalGoal(self._way[rows, ahead], left, self._open.copy(), grown)
 
     def _plan(self, n: int, position: Array, goal: Array, standing: Array) -> bool:
-        """Search a robot's way, around people who stand (people, 3): x, y, radius; return whether its map grew."""
-        field, robot = self._map_of(n, np.stack((position, goal)))
+        """Plan a robot's path around standing people (people, 3): x, y, radius; return whether its map grew."""
         if self._known is None:
+            field, robot = self.grids.part(n, np.stack((position, goal))), 0
             seen = float((~field.unknown[robot]).sum()) * field.resolution_m**2
             grown = seen > self._seen[n] + (4.0 * self.body.radius_m) ** 2
             self._seen[n] = max(seen, self._seen[n]) if grown else self._seen[n]
+            distance = astar.clearance(field.occupied[robot], field.resolution_m)
         else:
-            grown = False
-        distance = self._distance_of(field, robot)
+            field, robot, grown = self._known, min(n, len(self._known.occupied) - 1), False
+            if robot not in self._distance:
+                self._distance[robot] = astar.clearance(field.occupied[robot], field.resolution_m)
+            distance = self._distance[robot]
         for x, y, radius in standing:
             rows, columns = np.ogrid[: field.shape[0], : field.shape[1]]
             right, up = (np.array([x, y]) - field.origin[robot]) / field.resolution_m - 0.5
@@ -206,26 +209,14 @@ class GridPathPlanner:
             self._way[n], self._length[n] = _resampled(way, self._spacing)
         return grown
 
-    def _map_of(self, n: int, places: Array) -> tuple[Field, int]:
-        if self._known is not None:
-            return self._known, min(n, len(self._known.occupied) - 1)
-        return self.grids.part(n, places), 0
-
-    def _distance_of(self, field: Field, robot: int) -> Array:
-        if self._known is None:
-            return astar.clearance(field.occupied[robot], field.resolution_m)
-        if robot not in self._distance:
-            self._distance[robot] = astar.clearance(field.occupied[robot], field.resolution_m)
-        return self._distance[robot]
-
 
 def search(
-    field: Field, robot: int, position: Array, goal: Array, body: Body, settings: PathSettings, distance: Array
+    field: Field, robot: int, position: Array, goal: Array, body: BaseModel, settings: PathSettings, distance: Array
 ) -> Array | None:
-    """Return the corners (corners, 2) m, odom, of a way from ``position`` to ``goal`` (2,), or None: there is none.
+    """Return the corners (corners, 2) m, odom, of a path from ``position`` to ``goal`` (2,), or None.
 
-    It keeps the settings' margin where it can, and none where that is the only way. Where the base stands too close to
-    something, it first leaves. A goal beyond the grid is replaced by the nearest place in it.
+    It keeps the settings' margin where possible, and none where no other path exists. From a place too close to an
+    obstacle it first leads away. A goal beyond the grid is replaced by the nearest place in it.
 
     Args:
         field: Grids.
@@ -233,7 +224,7 @@ def search(
         position: (2,) m, odom.
         goal: (2,) m, odom.
         body: The base.
-        settings: Costs, and how far a goal too close to something may be moved.
+        settings: Costs, and how far a goal too close to an obstacle may be moved.
         distance: (rows, columns) m to the nearest occupied cell.
     """
     thin = Field(
@@ -267,7 +258,7 @@ def search(
 
 
 def _standing(crowd: People | None, n: int) -> Array:
-    """Return x, y and radius (people, 3) of the people around a robot who hardly move: they are to be walked around."""
+    """Return x, y and radius (people, 3) of people around a robot who hardly move; paths lead around them."""
     if crowd is None:
         return np.zeros((0, 3))
     slow = np.linalg.norm(crowd.velocity[n], axis=1) < _STANDING_M_S
@@ -275,7 +266,7 @@ def _standing(crowd: People | None, n: int) -> Array:
 
 
 def _resampled(way: Array, spacing: float) -> tuple[Array, Array]:
-    """Return points that far apart along a way, the last again and again, and what is left of the way from each."""
+    """Return evenly spaced points along a path, padded with the last, and the remaining length from each."""
     if len(way) == 1:
         return np.repeat(way, _POINTS, axis=0), np.zeros(_POINTS)
     along = np.concatenate(([0.0], np.cumsum(np.linalg.norm(np.diff(way, axis=0), axis=1))))

@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array, Index, Mask
 from rlstack.schema import value
 from rlstack.sim.grids.lidar import GridLidar
-from rlstack.sim.grids.worlds import MOVES, allowed_moves
+from rlstack.sim.grids.simulator import MOVES, allowed_moves
 
 _FAR = np.iinfo(np.int16).max
-"""Cells to which no way leads."""
+"""Distance of unreachable cells."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GridFrontierSettings:
-    """How to choose among frontiers."""
+    """How a frontier is chosen."""
 
     choice: Literal["greedy", "utility", "published"] = "greedy"
     power: float = value(2.0, at_least=0.0)
@@ -35,11 +35,11 @@ class GridFrontierSettings:
     a cell or a cost of 2 or 4 seen cells for a cell gone."""
     range_cells: int = value(6, at_least=1)
     rays: int = value(32, at_least=4)
-    """Of the lidar, for what would be seen where all that is unknown is free."""
+    """Rays of the lidar that estimates what would be seen if all unknown cells were free."""
 
 
 class GridFrontier:
-    """Explores N maps of one size; needs no memory.
+    """Explores N maps of one size; it has no state.
 
     Args:
         settings: How to choose.
@@ -53,10 +53,10 @@ class GridFrontier:
         self._lidars: dict[tuple[int, int], GridLidar] = {}
 
     def reset(self, batch: int = 1) -> None:
-        """Do nothing: each step stands for itself."""
+        """No-op: it has no state."""
 
     def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the middle of the next cell, ``waypoint`` (N, 3) m, odom; where nothing is left, of this one."""
+        """Return the centre of the next cell, ``waypoint`` (N, 3) m, odom; with no frontier left, of this one."""
         known = np.asarray(inputs["map"])
         count, rows, columns = known.shape
         origin, resolution = np.asarray(inputs["map_origin"]), np.asarray(inputs["map_resolution"])
@@ -102,7 +102,7 @@ class GridFrontier:
         return chosen.reshape(free.shape)
 
     def _beyond(self, away: NDArray[np.int16], here: Index, allowed: Mask) -> Array:
-        """Return what each move leaves of the way."""
+        """Return the distance left after each move."""
         count, _, columns = away.shape
         steps = np.array([x + y * columns for x, y in MOVES])
         beyond = np.where(allowed, here[:, None] + steps, 0)

@@ -1,51 +1,50 @@
 """Occupancy grids of N robots, built from their scans and odometry.
 
 Each cell holds the log-odds of being occupied (H. Moravec, A. Elfes 1985; S. Thrun, W. Burgard, D. Fox, "Probabilistic
-Robotics", 2005, chapter 9): a ray that ends in it adds, a ray that passes takes away. The grid is a window of fixed
-size in odom that moves on, by whole cells, before its robot comes to the edge. Rows are y and columns are x, as in
+Robotics", 2005, chapter 9): a ray that ends in it raises them, a ray that passes lowers them. The grid is a window
+of fixed size in odom that shifts by whole cells before its robot reaches the edge. Rows are y and columns are x, as in
 ``nav_msgs/OccupancyGrid``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.arrays import Array, Index
-from rlstack.control.navigation.body import Body
-from rlstack.control.navigation.driver import Motion, Scanner, ScanPoints
+from rlstack.control.navigation.base_model import BaseModel
+from rlstack.control.navigation.planner_interface import Motion, Scanner, ScanPoints
 from rlstack.schema import value
 
 UNKNOWN, FREE, OCCUPIED = -1, 0, 100
-"""What ``nav_msgs/OccupancyGrid`` calls them."""
+"""Values of ``nav_msgs/OccupancyGrid``."""
 
 _ROOM, _STEP = 16, 40
-"""Cells around what a part of a grid must hold, and the steps of its sides."""
+"""Margin, in cells, around the contents of a part of a grid, and the granularity of its sides."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GridSettings:
-    """Size of the grid and what a ray says."""
+    """Size of the grid and its sensor model."""
 
     resolution_m: float = value(0.05, unit="m", above=0.0)
     """Side of a cell."""
     cells: int = value(360, unit="cells on a side", at_least=16, at_most=4096)
     sight_m: float = value(5.0, unit="m", above=0.0)
-    """Rays count up to here."""
+    """Range up to which rays count."""
     rays: int = value(180, at_least=1)
-    """About how many rays of a scan are used, one in every few."""
+    """Approximate number of rays used, evenly thinned."""
     hit: float = value(0.9, unit="log-odds", above=0.0)
     miss: float = value(-0.35, unit="log-odds", at_most=0.0)
     most: float = value(3.5, unit="log-odds", above=0.0)
-    """Either way: the more, the longer it takes until a change is believed."""
+    """Bound in both directions; the larger, the slower the map follows changes."""
     occupied: float = value(0.5, unit="log-odds")
-    """From here on a cell counts as occupied; one that was seen and is below counts as free."""
+    """Threshold of occupied cells; observed cells below it are free."""
 
     @staticmethod
-    def for_body(body: Body) -> GridSettings:
+    def for_body(body: BaseModel) -> GridSettings:
         """Return settings for a base's size: two and a half cells to a radius of its discs, 5 cm at least."""
         resolution = max(0.05, round(body.radius_m / 2.5, 2))
         return GridSettings(resolution_m=resolution, sight_m=100.0 * resolution)
@@ -53,7 +52,7 @@ class GridSettings:
 
 @dataclass(frozen=True)
 class Field:
-    """Grids of N robots at one time, as planners take them.
+    """A snapshot of N robots' grids, for planners.
 
     Args:
         occupied: (N, rows, columns).
@@ -78,7 +77,7 @@ class Field:
         return np.clip(found, 0, np.array(self.shape) - 1)
 
     def centre(self, robot: int, cells: Index) -> Array:
-        """Return the middles (..., 2) m, odom, of cells (..., 2) given by row and column."""
+        """Return the centres (..., 2) m, odom, of cells (..., 2) given by row and column."""
         middles: Array = self.origin[robot] + (cells[..., ::-1] + 0.5) * self.resolution_m
         return middles
 
@@ -87,7 +86,7 @@ class OccupancyGrids:
     """Grids of N robots that grow with every scan.
 
     Args:
-        scanner: Of the robots' lidar.
+        scanner: Scanner of the robots' lidar.
         settings: Size and weights.
     """
 
@@ -103,7 +102,7 @@ class OccupancyGrids:
         self.reset()
 
     def reset(self, batch: int = 1) -> None:
-        """Forget everything; from now on there are ``batch`` robots."""
+        """Reset the state, for ``batch`` robots."""
         side = self.settings.cells
         self.log_odds = np.zeros((batch, side, side), dtype=np.float32)
         self.seen = np.zeros((batch, side, side), dtype=bool)
@@ -117,7 +116,7 @@ class OccupancyGrids:
 
     @property
     def field(self) -> Field:
-        """The grids as they are now."""
+        """A snapshot of the grids."""
         return Field(
             self.log_odds >= self.settings.occupied,
             ~self.seen,
@@ -126,9 +125,9 @@ class OccupancyGrids:
         )
 
     def part(self, robot: int, places: Array) -> Field:
-        """Return the part of one robot's grid that holds all that was seen, and places (places, 2) m, odom, in it.
+        """Return the part of one robot's grid that contains everything observed and ``places`` (places, 2) m, odom.
 
-        It has some room around them, and sides of few different lengths.
+        It has some margin, and sides of few different lengths.
         """
         s, seen = self.settings, self.seen[robot]
         at = np.floor(places / s.resolution_m).astype(np.int64) - self.corner[robot]
@@ -146,7 +145,7 @@ class OccupancyGrids:
         return Field(occupied[None], ~seen[box][None], corner[None] * s.resolution_m, s.resolution_m)
 
     def near(self, robot: int, position: Array, reach_m: float) -> Array:
-        """Return the middles (cells, 2) m, odom, of one robot's occupied cells within a square around a place (2,)."""
+        """Return the centres (cells, 2) m, odom, of one robot's occupied cells within a square around a place (2,)."""
         s = self.settings
         at = np.floor(position / s.resolution_m).astype(np.int64) - self.corner[robot]
         reach = int(np.ceil(reach_m / s.resolution_m))
@@ -159,20 +158,8 @@ class OccupancyGrids:
         found = np.where(self.log_odds >= self.settings.occupied, OCCUPIED, FREE)
         return np.where(self.seen, found, UNKNOWN).astype(np.int8)
 
-    def message(self, robot: int = 0) -> dict[str, Any]:
-        """Return the fields of a ``nav_msgs/OccupancyGrid`` in odom: resolution, width, height, origin (x, y), data."""
-        side = self.settings.cells
-        x, y = self.origin[robot].tolist()
-        return {
-            "resolution": self.settings.resolution_m,
-            "width": side,
-            "height": side,
-            "origin": (x, y),
-            "data": self.states()[robot].ravel(),
-        }
-
     def forget(self, robots: NDArray[np.bool_]) -> None:
-        """Forget the grids of some robots (N,)."""
+        """Clear the grids of some robots (N,)."""
         self.log_odds[robots], self.seen[robots] = 0.0, False
         self._placed[robots] = False
 
@@ -180,14 +167,14 @@ class OccupancyGrids:
         """Add one scan of each robot.
 
         Args:
-            motion: Where they were.
-            scan_points: What their scans met.
-            ignored: (N, rays) rays that say nothing, such as those that met people; None: all count.
+            motion: Their poses.
+            scan_points: Points of their scans.
+            ignored: (N, rays) rays to ignore, such as those that hit people; None: none.
         """
         self._follow(motion.position)
         s, side = self.settings, self.settings.cells
         for n in range(len(self.log_odds)):
-            # robot by robot: what is worked on stays in the processor's cache
+            # robot by robot, so that the working set stays in the cache
             picked = slice(None, None, self._stride)
             ranges, hit = scan_points.ranges[n, picked], scan_points.hit[n, picked]
             counts = np.ones(len(ranges), dtype=bool) if ignored is None else ~ignored[n, picked]
@@ -213,7 +200,7 @@ class OccupancyGrids:
             seen[free] = seen[hits] = True
 
     def _follow(self, position: Array) -> None:
-        """Move windows whose robots are in the outer quarter so that they are in the middle again."""
+        """Recentre windows whose robots are in the outer quarter."""
         side = self.settings.cells
         at = np.floor(position / self.settings.resolution_m).astype(np.int64)
         new = ~self._placed

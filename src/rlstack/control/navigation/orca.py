@@ -1,4 +1,4 @@
-"""A robot among people: optimal reciprocal collision avoidance, with what the scan met as half planes.
+"""A robot among people: optimal reciprocal collision avoidance, with the scan's points as half planes.
 
 J. van den Berg et al., "Reciprocal n-body collision avoidance", ISRR 2011. A base that cannot go sideways is steered as
 a point ahead of its axle that can (J. Snape et al., "Smooth and collision-free navigation for multiple robots under
@@ -15,29 +15,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.arrays import Array
-from rlstack.control.navigation.body import Body
-from rlstack.control.navigation.dwa import Crowd
+from rlstack.control.navigation.base_model import BaseModel
+from rlstack.control.navigation.planner_interface import People
 from rlstack.errors import UserError
 from rlstack.schema import value
-from rlstack.sim.bases.orca import beside
+from rlstack.sim.crowds.orca import beside
 
 
 @dataclass(frozen=True, kw_only=True)
 class OrcaSettings:
-    """Horizons and distances; those of people are CrowdNav's (arXiv 1809.08835, its public source)."""
+    """Horizons and distances; those of people are PeopleNav's (arXiv 1809.08835, its public source)."""
 
     horizon_s: float = value(5.0, unit="s", above=0.0)
-    """For how long velocities must be safe among people."""
+    """Time for which velocities must be safe among people."""
     fixed_horizon_s: float = value(1.5, unit="s", above=0.0)
-    """The same before what stands still."""
+    """The same for static obstacles."""
     share: float = value(0.5, above=0.0, at_most=1.0)
-    """Of the avoiding that the robot does; the rest is left to the people."""
+    """Share of the avoidance that the robot takes; people take the rest."""
     margin_m: float = value(0.01, unit="m", at_least=0.0)
     """Added to the robot's radius."""
     directions: int = value(16, at_least=1)
     """In each of as many sectors, the nearest point of the scan is avoided."""
     offset_m: float | None = value(None, unit="m", above=0.0)
-    """How far ahead of its axle the point is that a differential base is steered by; left out: half of its reach."""
+    """Distance from the axle to the point that steers a differential base; default: half its reach."""
 
 
 class Orca:
@@ -46,16 +46,16 @@ class Orca:
     Args:
         body: The base: differential or holonomic.
         settings: Horizons.
-        period_s: Time between calls, s.
+        period_s: Control period, s.
 
     Raises:
         UserError: The base is an Ackermann one.
     """
 
-    def __init__(self, body: Body, settings: OrcaSettings, period_s: float) -> None:
+    def __init__(self, body: BaseModel, settings: OrcaSettings, period_s: float) -> None:
         if body.drive == "ackermann":
             raise UserError(
-                f"ORCA wants a base that turns on the spot, which {body.name} does not: choose the planner dwa or"
+                f"ORCA needs a base that turns on the spot, and {body.name} does not: choose the planner dwa or"
                 " astar_dwa."
             )
         self.body, self.settings, self.period_s = body, settings, period_s
@@ -65,7 +65,7 @@ class Orca:
         self.reset()
 
     def reset(self, batch: int = 1) -> None:
-        """Forget the last commands; from now on there are ``batch`` robots."""
+        """Reset the last commands, for ``batch`` robots."""
         self.last = np.zeros((batch, 2))
 
     def choose(
@@ -76,7 +76,7 @@ class Orca:
         *,
         fastest: Array,
         backing: NDArray[np.bool_],
-        crowd: Crowd | None = None,
+        crowd: People | None = None,
     ) -> tuple[Array, NDArray[np.bool_]]:
         """Return commands (N, 2), m/s and rad/s, or (N, 3) of a holonomic base, and that all are good (N,).
 
@@ -102,7 +102,7 @@ class Orca:
         self.last = np.column_stack((chosen[:, 0], turning * self.offset))
         return np.column_stack((chosen[:, 0], turning)), np.ones(len(chosen), dtype=bool)
 
-    def _beside(self, crowd: Crowd, ahead: Array) -> tuple[Array, Array]:
+    def _beside(self, crowd: People, ahead: Array) -> tuple[Array, Array]:
         """Return a line for each person: points on them (N, people, 2) and their directions."""
         zero = np.zeros(crowd.radius.shape)
         vx, vy = self.last[:, :1] + zero, self.last[:, 1:] + zero
@@ -132,7 +132,7 @@ class Orca:
             unit = points[rows, nearest] / np.maximum(near, 1e-9)[:, None]
             normal[:, k] = np.where(seen[:, None], unit, [1.0, 0.0])
         normal[..., 0] = np.where((normal == 0.0).all(axis=-1), 1.0, normal[..., 0])
-        # what overlaps is to be left at no more than a part of the full speed, or every other line would be given up
+        # leave an overlap at a fraction of full speed, or every other line would be given up
         approach = np.maximum(gap / self.settings.fixed_horizon_s, -0.3 * self.body.speed_m_s)
         return approach[..., None] * normal, np.stack((-normal[..., 1], normal[..., 0]), axis=-1)
 
@@ -146,7 +146,7 @@ def nearest_velocity(points: Array, directions: Array, fixed: int, wanted: Array
     Args:
         points: (N, lines, 2) m/s: on each line.
         directions: (N, lines, 2), of length 1; what is to the left is allowed.
-        fixed: How many of the first lines must hold where they can, and are never traded against others.
+        fixed: Number of first lines that must hold where they can, and are never traded against others.
         wanted: (N, 2) m/s.
         most: (N,) m/s: greatest speed.
     """

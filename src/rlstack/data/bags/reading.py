@@ -13,10 +13,19 @@ from numpy.typing import NDArray
 
 from rlstack.arrays import Array
 from rlstack.errors import UserError
-from rlstack.interfaces.images import rgb_array
+from rlstack.interfaces.image_messages import rgb_array
 from rlstack.interfaces.messages import NameOrder, stamp_to_ns
-from rlstack.interfaces.teleop_data import INTERVENE
-from rlstack.interfaces.topics import GOAL, IMAGE, JOINT_COMMAND, JOINT_STATES, OBJECT, TYPES, WORLD_FRAME, in_world
+from rlstack.interfaces.topics import (
+    GOAL,
+    IMAGE,
+    INTERVENE,
+    JOINT_COMMAND,
+    JOINT_STATES,
+    OBJECT,
+    TYPES,
+    WORLD_FRAME,
+    in_world,
+)
 from rlstack.libraries import import_library
 
 Stamps = NDArray[np.int64]
@@ -29,7 +38,7 @@ _COMMAND = (
     "std_msgs/msg/Float64MultiArray",
 )
 POSES = (GOAL, OBJECT)
-"""Topics of poses that a task may ask for. A goal is said once and holds until another one is; an object is tracked."""
+"""Topics of poses that a task may need. A goal holds until the next one; an object is tracked."""
 
 
 def message_definitions() -> Any:
@@ -48,14 +57,14 @@ class Recording:
         state_ns: (states,) stamps of the joint states, increasing.
         position: (states, joints) rad or m, in the robot's order.
         velocity: (states, joints) rad/s or m/s; None: the states have none.
-        command_ns: (commands,) stamps, increasing: those of the observations answered, if the commands carry them.
+        command_ns: (commands,) stamps, increasing, of the observations answered, if the commands carry them.
         command: (commands, joints) rad or m.
-        cameras: By name, the stamps of its pictures as they lie in the bag, and their size (height, width).
-        topics: By camera's name, its topic.
-        intervened: Whether a human led: (changes,) stamps of the joints' states that came before a change was said,
-            which bears none itself, and (changes,) booleans; None: nobody could intervene.
-        poses: Of each of :data:`POSES` that something was said on, (said,) stamps and (said, 7) place, m, and
-            orientation, xyzw; a goal's as those of ``intervened``, since whoever sends it may have another clock.
+        cameras: By name, the stamps of its images in the bag's order, and their size (height, width).
+        topics: Topic of each camera, by its name.
+        intervened: Whether an operator intervened: (changes,) stamps of the last joint states before each change, since
+            the message has none, and (changes,) booleans; None: without intervention.
+        poses: For each of :data:`POSES` with messages, (messages,) stamps and (messages, 7) position, m, and
+            orientation, xyzw; a goal has stamps as ``intervened``, since its sender may have another clock.
     """
 
     path: Path
@@ -70,7 +79,7 @@ class Recording:
     intervened: tuple[Stamps, NDArray[np.bool_]] | None = None
     poses: Mapping[str, tuple[Stamps, Array]] = field(default_factory=dict)
 
-    def pictures(self, camera: str) -> Iterator[tuple[int, Any]]:
+    def images(self, camera: str) -> Iterator[tuple[int, Any]]:
         """Yield index and message of each of a camera's images, in the bag's order; see :func:`rgb`."""
         with _opened(self.path) as reader:
             of = [c for c in reader.connections if c.topic == self.topics[camera]]
@@ -144,9 +153,7 @@ def open_bag(
             if topic in stamps:
                 size = (int(message.height), int(message.width))
                 if sizes.setdefault(topic, size) != size:
-                    raise UserError(
-                        f"{path}: the pictures on {topic} are of different sizes, {sizes[topic]} and {size}."
-                    )
+                    raise UserError(f"{path}: the images on {topic} have different sizes, {sizes[topic]} and {size}.")
                 stamps[topic].append(_stamp(message) or logged_ns)
                 continue
             if _stops(message):
@@ -192,7 +199,7 @@ def _opened(path: Path) -> Iterator[Any]:
     except FileNotFoundError as error:
         raise UserError(f"There is no bag {path}: check the path.") from error
     except Exception as error:  # rosbags raises its own errors and those of its decoders
-        raise UserError(f"{path} cannot be read as a bag ({error}): `ros2 bag reindex` may mend it.") from error
+        raise UserError(f"{path} cannot be read as a bag ({error}): `ros2 bag reindex` may repair it.") from error
 
 
 def _namespace(given: str, types: Mapping[str, str], path: Path) -> str:
@@ -203,7 +210,7 @@ def _namespace(given: str, types: Mapping[str, str], path: Path) -> str:
         return found[0]
     if not found:
         raise UserError(f"{path} has no topic {JOINT_STATES}. It has: {', '.join(sorted(types)) or 'none'}.")
-    raise UserError(f"{path} has {len(found)} robots, {', '.join(found)}: say which with --namespace.")
+    raise UserError(f"{path} has {len(found)} robots, {', '.join(found)}: choose one with --namespace.")
 
 
 def _stamp(message: Any) -> int:
@@ -219,13 +226,13 @@ def _pose(message: Any, where: str) -> Array:
     """
     frame = message.header.frame_id
     if not in_world(frame):
-        raise UserError(f"{where} is given in the frame '{frame}': give it in {WORLD_FRAME}.")
+        raise UserError(f"{where} is in the frame '{frame}', not in {WORLD_FRAME}: transform it before recording.")
     p, q = message.pose.position, message.pose.orientation
     return np.array([p.x, p.y, p.z, q.x, q.y, q.z, q.w], dtype=float)
 
 
 def _stops(message: Any) -> bool:
-    """Return whether a message commands a stop, as guards send before and after a run: no joints, no points."""
+    """Return whether a message is a stop command, as guards send before and after a run: no joints, no points."""
     return hasattr(message, "points") and not len(message.points) and not len(message.joint_names)
 
 
@@ -258,18 +265,18 @@ class _Row(NamedTuple):
 
     stamp_ns: int
     logged_ns: int
-    said: Any
+    content: Any
 
 
 def _times(found: list[_Row]) -> list[int]:
     """Return the time of each message of a topic: its stamp, or if none has one, its recording time."""
-    stamped = any(row.stamp_ns for row in found)  # the first of a simulation bears 0 like those without
+    stamped = any(row.stamp_ns for row in found)  # the first stamp of a simulation is 0 as well
     return [row.stamp_ns if stamped else row.logged_ns for row in found]
 
 
 def _in_order(found: list[_Row], path: Path, topic: str) -> tuple[Stamps, list[Any]]:
     """Return increasing stamps and their contents; the last one for equal stamps."""
     if not found:
-        raise UserError(f"{path}: nothing was recorded on {topic}.")
-    last = dict(sorted(zip(_times(found), (row.said for row in found)), key=lambda row: row[0]))
+        raise UserError(f"{path} has no messages on {topic}.")
+    last = dict(sorted(zip(_times(found), (row.content for row in found)), key=lambda row: row[0]))
     return np.array(list(last), dtype=np.int64), list(last.values())

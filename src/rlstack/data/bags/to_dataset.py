@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rlstack.arrays import Array, Index
 from rlstack.data.bags.reading import Recording, Stamps, rgb
-from rlstack.data.lerobot import DatasetWriter, Feature, film, image, number, vector
+from rlstack.data.lerobot import DatasetWriter, Feature, image, number, vector, video
 from rlstack.errors import UserError
 from rlstack.interfaces.messages import NANOSECONDS
 from rlstack.interfaces.topics import GOAL
@@ -21,23 +21,21 @@ STATE, ACTION = "observation.state", "action"
 CAMERA = "observation.images."
 
 INTERVENTION = "intervention"
-"""Feature that tells whether the operator intervened, as in demonstrations."""
+"""Feature of whether the operator intervened, as in demonstrations."""
 
 STALE_S = 0.5
 """Largest age of data in a frame."""
 
 
-def features_of(recording: Recording, joints: tuple[str, ...], *, films: bool = False) -> dict[str, Feature]:
-    """Return the features of such a recording: joints, targets as actions, and an image of each camera.
-
-    If an operator could intervene, the frames also tell whether one did.
+def features_of(recording: Recording, joints: tuple[str, ...], *, videos: bool = False) -> dict[str, Feature]:
+    """Return the features of a recording: joints, targets as actions, images, and interventions if there can be any.
 
     Args:
         recording: The bag.
         joints: The robot's joints.
-        films: Store images as video, which is smaller and lossy.
+        videos: Store images as video, which is smaller and lossy.
     """
-    camera = film if films else image
+    camera = video if videos else image
     speeds = [f"{name}.vel" for name in joints] if recording.velocity is not None else []
     return {
         STATE: vector(*(f"{name}.pos" for name in joints), *speeds),
@@ -64,20 +62,18 @@ def add_bag(writer: DatasetWriter, recording: Recording, fps: float, task: str) 
 
     Raises:
         UserError: The states are slower than the dataset, a topic was silent for too long, or the recording is too
-            short; names which.
+            short.
     """
     known = moments(recording, fps, cameras=tuple(recording.cameras))
     try:
         for frame in range(len(known)):
-            parts = (
-                [known.position[frame]] if known.velocity is None else [known.position[frame], known.velocity[frame]]
-            )
+            parts = [array[frame] for array in (known.position, known.velocity) if array is not None]
             writer.add_frame(
                 {
                     STATE: np.concatenate(parts).astype(np.float32),
                     ACTION: known.command[frame].astype(np.float32),
-                    **({INTERVENTION: known.led[frame]} if known.led is not None else {}),
-                    **{CAMERA + name: source.take(frame) for name, source in known.pictures.items()},
+                    **({INTERVENTION: known.intervened[frame]} if known.intervened is not None else {}),
+                    **{CAMERA + name: source.take(frame) for name, source in known.images.items()},
                 }
             )
     except BaseException:
@@ -94,18 +90,18 @@ class Moments:
         position: (N, joints) rad or m.
         velocity: (N, joints) rad/s or m/s; None: the states have none.
         command: (N, joints) rad or m.
-        led: (N,) whether an operator intervened; None: not possible.
+        intervened: (N,) whether an operator intervened; None: not possible.
         poses: By topic (N, 7) position, m, and orientation, xyzw.
-        pictures: By camera, the source of each frame's image, read once and in order.
+        images: By camera, the source of each frame's image, read once and in order.
         ages: By camera (N,) age of the frame's image, s.
     """
 
     position: Array
     velocity: Array | None
     command: Array
-    led: NDArray[np.bool_] | None
+    intervened: NDArray[np.bool_] | None
     poses: Mapping[str, Array]
-    pictures: Mapping[str, Pictures]
+    images: Mapping[str, ImageSource]
     ages: Mapping[str, Array]
 
     def __len__(self) -> int:
@@ -142,45 +138,45 @@ def moments(
     # two stamps of rounded times may differ by some ns
     answered_ns = at_ns + round(NANOSECONDS / fps) - 2000 if until_next else at_ns
     command = _newest(recording.command_ns, answered_ns, "the commands", recording)
-    pictures: dict[str, Pictures] = {}
+    images: dict[str, ImageSource] = {}
     ages: dict[str, Array] = {}
     for name in cameras:
         stamps, _ = recording.cameras[name]
         order = np.argsort(stamps, kind="stable")
         chosen = order[_newest(stamps[order], at_ns, f"the camera {name}", recording)]
-        pictures[name], ages[name] = Pictures(recording, name, chosen), (at_ns - stamps[chosen]) / NANOSECONDS
+        images[name], ages[name] = ImageSource(recording, name, chosen), (at_ns - stamps[chosen]) / NANOSECONDS
     placed: dict[str, Array] = {}
     for name in poses:
-        stamps, said = recording.poses[name]
-        if name == GOAL:  # what was asked for first may have been so before the bag began
-            placed[name] = said[np.maximum(np.searchsorted(stamps, at_ns, side="left") - 1, 0)]
+        stamps, values = recording.poses[name]
+        if name == GOAL:  # the first goal may have held before the bag began
+            placed[name] = values[np.maximum(np.searchsorted(stamps, at_ns, side="left") - 1, 0)]
         else:
-            placed[name] = said[_newest(stamps, at_ns, f"the poses on {name}", recording)]
+            placed[name] = values[_newest(stamps, at_ns, f"the poses on {name}", recording)]
     return Moments(
         position=recording.position[state],
         velocity=None if recording.velocity is None else recording.velocity[state],
         command=recording.command[command],
-        led=_led(recording, at_ns),
+        intervened=_intervened(recording, at_ns),
         poses=placed,
-        pictures=pictures,
+        images=images,
         ages=ages,
     )
 
 
-def _led(recording: Recording, at_ns: Stamps) -> NDArray[np.bool_] | None:
+def _intervened(recording: Recording, at_ns: Stamps) -> NDArray[np.bool_] | None:
     """Return for each time whether an operator intervened; False before the first message."""
     if recording.intervened is None:
         return None
-    stamps, led = recording.intervened
-    return np.concatenate([[False], led])[np.searchsorted(stamps, at_ns, side="left")]
+    stamps, flags = recording.intervened
+    return np.concatenate([[False], flags])[np.searchsorted(stamps, at_ns, side="left")]
 
 
-class Pictures:
+class ImageSource:
     """One camera's images, decoded on first use and dropped afterwards."""
 
     def __init__(self, recording: Recording, camera: str, chosen: Index) -> None:
         self._where = f"{recording.path}: {recording.topics[camera]}"
-        self._chosen, self._source = chosen, recording.pictures(camera)
+        self._chosen, self._source = chosen, recording.images(camera)
         self._last = {int(number): frame for frame, number in enumerate(chosen)}
         self._held: dict[int, NDArray[np.uint8]] = {}
 
@@ -203,21 +199,19 @@ def _frames(recording: Recording, fps: float, others: Sequence[Stamps]) -> Stamp
     spans = [recording.state_ns, recording.command_ns, *(np.sort(stamps) for stamps in others)]
     start, end = max(int(s[0]) for s in spans), min(int(s[-1]) for s in spans)
     if end <= start:
-        raise UserError(
-            f"{recording.path}: states, commands, pictures and places were never recorded at the same time."
-        )
+        raise UserError(f"{recording.path}: states, commands, images and poses were never recorded at the same time.")
     usual = float(np.median(np.diff(recording.state_ns))) / NANOSECONDS
     if fps * usual > 1.5:
         raise UserError(
-            f"{recording.path}: its joint_states come {1 / usual:.3g} times a second, and a dataset at {fps:g} Hz would"
-            f" repeat them: give --fps {1 / usual:.0f} or less."
+            f"{recording.path} has joint_states at {1 / usual:.3g} Hz, which a dataset at {fps:g} Hz would repeat: give"
+            f" --fps {1 / usual:.0f} or less."
         )
     count = int((end - start) * fps / NANOSECONDS + 1e-6) + 1
     return start + np.rint(np.arange(count) * NANOSECONDS / fps).astype(np.int64)
 
 
 def _newest(stamps: Stamps, at_ns: Stamps, what: str, recording: Recording) -> Index:
-    """Return for each time the newest that is not younger; two stamps of rounded times may differ by some ns."""
+    """Return for each time the index of the newest stamp up to it; rounded stamps may differ by some ns."""
     found = np.searchsorted(stamps, at_ns + 1000, side="right") - 1
     age_s: Any = (at_ns - stamps[found]) / NANOSECONDS
     if (worst := int(age_s.argmax())) is not None and age_s[worst] > STALE_S:

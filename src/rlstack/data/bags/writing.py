@@ -13,15 +13,23 @@ from rlstack.data.bags.to_dataset import ACTION, CAMERA, INTERVENTION, STATE
 from rlstack.data.lerobot import Dataset
 from rlstack.errors import UserError
 from rlstack.interfaces.messages import NANOSECONDS
-from rlstack.interfaces.teleop_data import INTERVENE
-from rlstack.interfaces.topics import BODY_FRAME, GOAL, IMAGE, JOINT_COMMAND, JOINT_STATES, TYPES, WORLD_FRAME
+from rlstack.interfaces.topics import (
+    BODY_FRAME,
+    GOAL,
+    IMAGE,
+    INTERVENE,
+    JOINT_COMMAND,
+    JOINT_STATES,
+    TYPES,
+    WORLD_FRAME,
+)
 from rlstack.libraries import import_library
 
 COMMAND = "command"
-"""Feature of the joint targets, if a dataset's actions are something else."""
+"""Feature of the joint targets, if the actions are something else."""
 
 START_NS = NANOSECONDS
-"""The stamp of the first frame: datasets do not say when they were recorded, and a stamp of 0 means none."""
+"""Stamp of the first frame: datasets have no recording time, and a stamp of 0 means none."""
 
 
 def write_bag(path: str | Path, dataset: Dataset, episode: int, *, namespace: str = "") -> None:
@@ -53,19 +61,19 @@ def write_bag(path: str | Path, dataset: Dataset, episode: int, *, namespace: st
     led = [INTERVENTION] if INTERVENTION in dataset.features else []
     poses = {name: found for name in POSES if (found := _pose_features(dataset, name))}
     names = list(dict.fromkeys([STATE, source, *led, *cameras, *(name for found in poses.values() for name in found)]))
-    frames = dataset.read(episode, names)  # before the bag is begun: a film or a damaged file is refused here
+    frames = dataset.read(episode, names)  # first, since a damaged file raises here
     out = _Bag(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with out:
         for k in range(dataset.episodes[episode].length):
             stamp_ns = START_NS + round(k * NANOSECONDS / dataset.fps)
             header = out.header(stamp_ns)
-            before_ns = stamp_ns - round(0.5 * NANOSECONDS / dataset.fps)  # once the last state has been seen
-            for topic, said in poses.items():
+            before_ns = stamp_ns - round(0.5 * NANOSECONDS / dataset.fps)  # after the last state
+            for topic, parts in poses.items():
                 if topic != GOAL:
-                    out.pose(f"{space}/{topic}", stamp_ns, [frames[name][k] for name in said])
-                elif k == 0 or any((frames[name][k] != frames[name][k - 1]).any() for name in said):
-                    out.pose(f"{space}/{topic}", before_ns, [frames[name][k] for name in said])
+                    out.pose(f"{space}/{topic}", stamp_ns, [frames[name][k] for name in parts])
+                elif k == 0 or any((frames[name][k] != frames[name][k - 1]).any() for name in parts):
+                    out.pose(f"{space}/{topic}", before_ns, [frames[name][k] for name in parts])
             if led and (k == 0 or (frames[INTERVENTION][k] != frames[INTERVENTION][k - 1]).any()):
                 leads = bool(np.ravel(frames[INTERVENTION][k])[0])
                 out.say(f"{space}/{INTERVENE}", "std_msgs/msg/Bool", before_ns, data=leads)
@@ -122,9 +130,9 @@ class _Bag:
         kind = "trajectory_msgs/msg/JointTrajectory"
         self.say(topic, kind, stamp_ns, header=self.header(stamp_ns), joint_names=list(joints), points=[point])
 
-    def pose(self, topic: str, stamp_ns: int, said: Sequence[np.ndarray]) -> None:
-        """Write a position, m, and if given an orientation, xyzw."""
-        place, turn = said[0], said[1] if len(said) > 1 else np.array([0.0, 0.0, 0.0, 1.0])
+    def pose(self, topic: str, stamp_ns: int, parts: Sequence[np.ndarray]) -> None:
+        """Write a position, m, and an orientation, xyzw, by default none."""
+        place, turn = parts[0], parts[1] if len(parts) > 1 else np.array([0.0, 0.0, 0.0, 1.0])
         pose = self._store.types["geometry_msgs/msg/Pose"](
             position=self._store.types["geometry_msgs/msg/Point"](*place.astype(np.float64).tolist()),
             orientation=self._store.types["geometry_msgs/msg/Quaternion"](*turn.astype(np.float64).tolist()),
@@ -149,14 +157,14 @@ class _Bag:
 
 
 def _pose_features(dataset: Dataset, topic: str) -> list[str]:
-    """Return the features that hold a pose's place and, if there is one, its orientation; none: nothing says it."""
+    """Return the features of a pose's position and, if there is one, its orientation; empty without position."""
     wanted = {f"observation.{topic}_position": (3,), f"observation.{topic}_orientation": (4,)}
     found = [n for n, shape in wanted.items() if n in dataset.features and dataset.features[n].shape == shape]
     return found if found[:1] == list(wanted)[:1] else []
 
 
 def _joints(dataset: Dataset, name: str, ending: str) -> tuple[list[str], list[int]]:
-    """Return the joints of a feature's elements with an ending, and their columns."""
+    """Return the joints of a feature's elements with this ending, and their columns."""
     feature = dataset.features.get(name)
     elements = list(enumerate(feature.names)) if feature is not None else []
     chosen = [(element.removesuffix(ending), k) for k, element in elements if element.endswith(ending)]

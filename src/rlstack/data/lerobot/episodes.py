@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from rlstack.data.lerobot import tables
 from rlstack.data.lerobot.features import ALWAYS
-from rlstack.data.lerobot.films import count_pictures
-from rlstack.data.lerobot.layout import TASKS, Info, at, film_at, following
+from rlstack.data.lerobot.layout import TASKS, Info, file_at, following
+from rlstack.data.lerobot.videos import count_frames
 from rlstack.errors import UserError
 
 _PLACE = ("episode_index", "tasks", "length", "dataset_from_index", "dataset_to_index")
@@ -23,7 +23,7 @@ _NUMBERS = ("episode_index", "frame_index", "index", "task_index")
 
 
 @dataclass(frozen=True)
-class Film:
+class Video:
     """Location of an episode's video of one camera.
 
     Attributes:
@@ -46,7 +46,7 @@ class Episode:
         start: Index of its first frame in the dataset.
         place: Chunk and file of its frames.
         row: The row of its first frame in that file.
-        films: Of the cameras that are kept as films, by name.
+        videos: Locations of its videos, by camera.
     """
 
     index: int
@@ -55,10 +55,10 @@ class Episode:
     start: int
     place: tuple[int, int]
     row: int
-    films: Mapping[str, Film] = field(default_factory=dict)
+    videos: Mapping[str, Video] = field(default_factory=dict)
 
     def to_row(self, fps: float) -> dict[str, Any]:
-        """Return what its row of ``meta/episodes`` says of its place; fps is the dataset's, frames per second."""
+        """Return its location as in its row of ``meta/episodes``; ``fps`` is the dataset's, frames per second."""
         row: dict[str, Any] = {
             "episode_index": self.index,
             "tasks": list(self.tasks),
@@ -68,9 +68,9 @@ class Episode:
             "dataset_from_index": self.start,
             "dataset_to_index": self.start + self.length,
         }
-        for name, film in self.films.items():
-            columns = (*_film_columns(name), f"videos/{name}/to_timestamp")
-            row |= zip(columns, (*film.place, film.start_s, film.start_s + self.length / fps))
+        for name, video in self.videos.items():
+            columns = (*_video_columns(name), f"videos/{name}/to_timestamp")
+            row |= zip(columns, (*video.place, video.start_s, video.start_s + self.length / fps))
         return row
 
 
@@ -81,7 +81,7 @@ class Found:
     Attributes:
         episodes: Complete episodes, up to the first incomplete one.
         tasks: Task descriptions, by number.
-        unlisted: Numbers of the episodes missing in ``meta/episodes`` and found by their frames.
+        unlisted: Numbers of the episodes that ``meta/episodes`` lacks, found by their frames.
         disorder: Whether ``meta/episodes`` must be rewritten before appending.
         cut_off: Missing parts, in sentences; empty if complete.
     """
@@ -98,17 +98,17 @@ def episode_files(folder: Path) -> list[Path]:
     return sorted((folder / "meta" / "episodes").glob("*/*.parquet"))
 
 
-def find_episodes(folder: Path, said: Info) -> Found:
+def find_episodes(folder: Path, info: Info) -> Found:
     """Return the episodes up to the first incomplete one, and the missing parts in words.
 
     Args:
         folder: The dataset's folder.
-        said: Its ``meta/info.json``; data beyond the episodes that it counts is an interrupted write.
+        info: Its ``meta/info.json``; data beyond the episodes that it counts is an interrupted write.
     """
-    listed, reasons, doubled = _listed(folder, said)
-    search, missing = _Search(folder, said), ""
+    listed, reasons, doubled = _listed(folder, info)
+    search, missing = _Search(folder, info), ""
     try:
-        for number in range(said.total_episodes):
+        for number in range(info.total_episodes):
             search.add(number, listed.get(number))
     except _Missing as error:
         missing = str(error)
@@ -121,9 +121,9 @@ def find_episodes(folder: Path, said: Info) -> Found:
         reasons.append(f"{len(unlisted)} episode{'s were' if several else ' was'} found by their frames")
     told = ""
     if reasons := [*reasons, missing] if missing else reasons:
-        count = f"{len(search.found)} of its {said.total_episodes} episodes"
+        count = f"{len(search.found)} of its {info.total_episodes} episodes"
         told = f"{folder} is cut off: {', '.join(reasons)}, so that {count} can be used."
-    tasks, lost = _tasks(folder, said, search)
+    tasks, lost = _tasks(folder, info, search)
     episodes = tuple(
         replace(episode, tasks=tuple(words_of(tasks, task) for task in search.tasks[episode.index]))
         if episode.index in search.tasks
@@ -145,18 +145,18 @@ class _Search:
         tasks: Task numbers of the unlisted ones.
     """
 
-    def __init__(self, folder: Path, said: Info) -> None:
-        self._folder, self._said = folder, said
+    def __init__(self, folder: Path, info: Info) -> None:
+        self._folder, self._info = folder, info
         self.found: list[Episode] = []
         self.tasks: dict[int, tuple[int, ...]] = {}
         self._frames = 0
         self._rows: dict[tuple[int, int], int] = {}
         self._first: dict[tuple[int, int], int] = {}
         self._columns: dict[tuple[int, int], dict[str, NDArray[Any]]] = {}
-        self._films = [name for name, feature in said.features.items() if feature.is_film]
+        self._videos = [name for name, feature in info.features.items() if feature.is_video]
 
     def add(self, number: int, row: Mapping[str, Any] | None) -> None:
-        """Add the next episode, by its row of ``meta/episodes`` if that is there and right, else by its frames.
+        """Add the next episode, by its row of ``meta/episodes`` if that is right, else by its frames.
 
         Raises:
             _Missing: It is incomplete.
@@ -165,16 +165,16 @@ class _Search:
         if row is None or not _follows(row, number, self._frames):
             row, tasks = self._by_frames(number)
         place = (row[_FILE[0]], row[_FILE[1]])
-        data, first = at(self._said.data_path, place), self._first.setdefault(place, self._frames)
+        data, first = file_at(self._info.data_path, place), self._first.setdefault(place, self._frames)
         at_row = self._frames - first
         if self._count(place) < at_row + row["length"]:
             what = "is missing or not whole" if self._count(place) < 0 else "ends before it"
             raise _Missing(f"episode {number}'s file {data} {what}")
-        seen = {name: _film_of(row, name) for name in self._films}
-        for name, film in seen.items():
-            where = film_at(self._said.video_path, name, film.place)
+        seen = {name: _video_of(row, name) for name in self._videos}
+        for name, video in seen.items():
+            where = file_at(self._info.video_path, video.place, name)
             if not (self._folder / where).is_file():
-                raise _Missing(f"episode {number}'s film {where} is missing")
+                raise _Missing(f"episode {number}'s video {where} is missing")
         words = tuple(row["tasks"] or ())
         self.found.append(Episode(number, words, row["length"], self._frames, place, at_row, seen))
         self._frames += row["length"]
@@ -182,28 +182,25 @@ class _Search:
             self.tasks[number] = tasks
 
     def numbers(self, place: tuple[int, int], name: str) -> NDArray[Any]:
-        """Return what all frames of a file say of themselves, (rows,); raises UserError if they cannot be read."""
+        """Return an index column (rows,) of a file of frames; raise ``UserError`` if it cannot be read."""
         if place not in self._columns:
-            path = self._folder / at(self._said.data_path, place)
+            path = self._folder / file_at(self._info.data_path, place)
             table = tables.read_table(path, _NUMBERS)
             self._columns[place] = {n: tables.column_values(table[n], n, ALWAYS[n], str(path))[:, 0] for n in _NUMBERS}
         return self._columns[place][name]
 
     def _count(self, place: tuple[int, int]) -> int:
         if place not in self._rows:
-            self._rows[place] = tables.count_rows(self._folder / at(self._said.data_path, place))
+            self._rows[place] = tables.count_rows(self._folder / file_at(self._info.data_path, place))
         return self._rows[place]
 
     def _by_frames(self, number: int) -> tuple[dict[str, Any], tuple[int, ...]]:
-        """Return the row that an episode should have, and its tasks' numbers, from the tables of frames.
-
-        A file of frames is written as a whole, with whole episodes in it: so all its frames of an episode are that.
-        """
+        """Return an episode's row and task numbers from the tables of frames, whose files have complete episodes."""
         before = self.found[-1] if self.found else None
         place, row = (before.place, before.row + before.length) if before else ((0, 0), 0)
         if before and row >= self._count(place):
-            place, row = following(place, self._said.chunks_size), 0
-        data = at(self._said.data_path, place)
+            place, row = following(place, self._info.chunks_size), 0
+        data = file_at(self._info.data_path, place)
         if self._count(place) < 0:
             raise _Missing(f"episode {number}'s file {data} is missing or not whole")
         try:
@@ -215,31 +212,31 @@ class _Search:
         count = np.arange(length)
         if not length or (frame[:length] != count).any() or (index[:length] != self._frames + count).any():
             raise _Missing(f"episode {number}'s frames are not in their place in {data}")
-        films = {name: self._film_after(before, number, length, name) for name in self._films}
-        episode = Episode(number, (), length, self._frames, place, row, films)
-        return episode.to_row(self._said.fps), tuple(dict.fromkeys(task[:length].tolist()))
+        videos = {name: self._video_after(before, number, length, name) for name in self._videos}
+        episode = Episode(number, (), length, self._frames, place, row, videos)
+        return episode.to_row(self._info.fps), tuple(dict.fromkeys(task[:length].tolist()))
 
-    def _film_after(self, before: Episode | None, number: int, length: int, name: str) -> Film:
-        """Return where an episode's pictures are: behind those of the one before it, or in the next film."""
+    def _video_after(self, before: Episode | None, number: int, length: int, name: str) -> Video:
+        """Return the location of an episode's video: after that of the episode before it, or in the next file."""
 
         def pictures(place: tuple[int, int]) -> int:
-            return count_pictures(self._folder / film_at(self._said.video_path, name, place))
+            return count_frames(self._folder / file_at(self._info.video_path, place, name))
 
         place, first = (0, 0), 0
         if before:
-            place = before.films[name].place
-            first = round(before.films[name].start_s * self._said.fps) + before.length
+            place = before.videos[name].place
+            first = round(before.videos[name].start_s * self._info.fps) + before.length
             if pictures(place) < first + length:
-                place, first = following(place, self._said.chunks_size), 0
+                place, first = following(place, self._info.chunks_size), 0
         if pictures(place) < first + length:
-            where = film_at(self._said.video_path, name, place)
-            raise _Missing(f"episode {number}'s film {where} is missing or not whole")
-        return Film(place, first / self._said.fps)
+            where = file_at(self._info.video_path, place, name)
+            raise _Missing(f"episode {number}'s video {where} is missing or not whole")
+        return Video(place, first / self._info.fps)
 
 
-def _listed(folder: Path, said: Info) -> tuple[dict[int, dict[str, Any]], list[str], bool]:
-    """Return the rows of ``meta/episodes`` by episode, which files cannot be read, and if one is listed twice."""
-    films = [column for name, feature in said.features.items() if feature.is_film for column in _film_columns(name)]
+def _listed(folder: Path, info: Info) -> tuple[dict[int, dict[str, Any]], list[str], bool]:
+    """Return the rows of ``meta/episodes`` by episode, damaged files, and whether an episode is listed twice."""
+    videos = [column for name, feature in info.features.items() if feature.is_video for column in _video_columns(name)]
     rows: dict[int, dict[str, Any]] = {}
     broken, doubled = [], False
     for path in episode_files(folder):
@@ -247,23 +244,23 @@ def _listed(folder: Path, said: Info) -> tuple[dict[int, dict[str, Any]], list[s
             broken.append(f"{path.relative_to(folder)} is not whole")
             continue
         try:
-            listed = tables.read_table(path, [*_PLACE, *_FILE, *films]).to_pylist()
+            listed = tables.read_table(path, [*_PLACE, *_FILE, *videos]).to_pylist()
         except UserError as error:
             broken.append(str(error).rstrip("."))
             continue
         for row in listed:
             if row["episode_index"] in rows:
                 doubled = True
-            elif row["episode_index"] in range(said.total_episodes):
+            elif row["episode_index"] in range(info.total_episodes):
                 rows[row["episode_index"]] = row
     return rows, broken, doubled
 
 
-def _tasks(folder: Path, said: Info, search: _Search) -> tuple[tuple[str, ...], str]:
-    """Return the tasks in words, by number, and what is to be said of it: they may have to be put together again."""
+def _tasks(folder: Path, info: Info, search: _Search) -> tuple[tuple[str, ...], str]:
+    """Return the task descriptions by number, and a warning if they had to be collected from the episodes."""
     try:
         tasks = tables.read_tasks(folder / TASKS)
-        if tasks or not said.total_tasks:
+        if tasks or not info.total_tasks:
             return tuple(tasks), ""
         why = f"{folder / TASKS} is missing: copy it again."
     except UserError as error:
@@ -274,25 +271,25 @@ def _tasks(folder: Path, said: Info, search: _Search) -> tuple[tuple[str, ...], 
         if len(episode.tasks) == 1:
             try:
                 known.setdefault(int(search.numbers(episode.place, "task_index")[episode.row]), episode.tasks[0])
-            except UserError:  # it will be said when its frames are read
+            except UserError:  # reading its frames will raise it
                 continue
     together = tuple(words_of(known, number) for number in range(max([highest, *known]) + 1))
     return together, f"{why} The tasks were taken from the episodes instead."
 
 
 def words_of(tasks: tuple[str, ...] | dict[int, str], number: int) -> str:
-    """Return a task in words, or its number where these are lost."""
+    """Return a task's description, or its number if that is lost."""
     known = tasks if isinstance(tasks, dict) else dict(enumerate(tasks))
     return known.get(number, f"task {number}")
 
 
-def _film_columns(name: str) -> tuple[str, str, str]:
+def _video_columns(name: str) -> tuple[str, str, str]:
     return f"videos/{name}/chunk_index", f"videos/{name}/file_index", f"videos/{name}/from_timestamp"
 
 
-def _film_of(row: Mapping[str, Any], name: str) -> Film:
-    chunk, number, start_s = (row[column] for column in _film_columns(name))
-    return Film((int(chunk or 0), int(number or 0)), float(start_s or 0.0))
+def _video_of(row: Mapping[str, Any], name: str) -> Video:
+    chunk, number, start_s = (row[column] for column in _video_columns(name))
+    return Video((int(chunk or 0), int(number or 0)), float(start_s or 0.0))
 
 
 def _follows(row: Mapping[str, Any], episode: int, frames: int) -> bool:

@@ -13,6 +13,9 @@ from rlstack.errors import UserError
 NUMBERS = ("float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 """Types of numbers that a feature may have, by NumPy's and LeRobot's common names."""
 
+ACTION = "action"
+"""The feature that holds the action in every LeRobot dataset."""
+
 IMAGES = ("image", "video")
 """Types of a camera's feature: PNG images within the table, or videos beside it."""
 
@@ -22,9 +25,9 @@ class Feature:
     """One entry of a frame.
 
     Attributes:
-        dtype: One of ``NUMBERS``, ``bool``, ``image``, ``video`` or ``string``; of the last, this package writes none.
-        shape: Of one frame; a single number has (1,), an image (height, width, 3).
-        names: Of a vector's elements, in order, such as joints: they say which element is which, nothing else does.
+        dtype: One of ``NUMBERS``, ``bool``, ``image``, ``video`` or ``string``, which is only read.
+        shape: Shape in one frame; (1,) for a single number, (height, width, 3) for an image.
+        names: Names of a vector's elements, such as joints, in order.
     """
 
     dtype: str
@@ -37,7 +40,7 @@ class Feature:
         return self.dtype in IMAGES
 
     @property
-    def is_film(self) -> bool:
+    def is_video(self) -> bool:
         """Whether its images are a video beside the table."""
         return self.dtype == "video"
 
@@ -47,12 +50,12 @@ class Feature:
 
 
 def vector(*names: str, dtype: str = "float32") -> Feature:
-    """Return the feature of a vector whose elements have these names, in this order."""
+    """Return the feature of a vector with named elements."""
     return Feature(dtype, (len(names),), names)
 
 
 def number(dtype: str = "float32") -> Feature:
-    """Return the feature of a single number, or truth value with ``bool``."""
+    """Return the feature of a single number or, with ``bool``, a truth value."""
     return Feature(dtype, (1,))
 
 
@@ -61,7 +64,7 @@ def image(height: int, width: int) -> Feature:
     return Feature("image", (height, width, 3), ("height", "width", "channels"))
 
 
-def film(height: int, width: int) -> Feature:
+def video(height: int, width: int) -> Feature:
     """Return the feature of a colour camera stored as video: smaller, but lossy."""
     return Feature("video", (height, width, 3), ("height", "width", "channels"))
 
@@ -88,23 +91,19 @@ def from_data(data: Mapping[str, Any]) -> Feature:
 
 
 def check_features(features: Mapping[str, Feature]) -> None:
-    """Refuse features that a dataset cannot store.
-
-    Raises:
-        UserError: Names the feature and the remedy.
-    """
+    """Raise ``UserError`` for features that a dataset cannot store."""
     if not features:
         raise UserError("A dataset needs at least one feature, such as observation.state or action.")
     for name, feature in features.items():
         if not name or "/" in name:
             raise UserError(f"'{name}' cannot be a feature's name: it must not be empty, nor contain '/'.")
         if name in _TAKEN:
-            raise UserError(f"'{name}' cannot be a feature's name: LeRobot gives every frame one of its own.")
+            raise UserError(f"'{name}' cannot be a feature's name: LeRobot's own feature has it.")
         if feature.is_image:
             if len(feature.shape) != 3 or feature.shape[2] != 3 or min(feature.shape) < 1:
                 raise UserError(f"The image '{name}' must have the shape (height, width, 3), not {feature.shape}.")
-            if feature.is_film and (feature.shape[0] % 2 or feature.shape[1] % 2):
-                raise UserError(f"The film '{name}' must have an even height and width, not {_size(feature)}.")
+            if feature.is_video and (feature.shape[0] % 2 or feature.shape[1] % 2):
+                raise UserError(f"The video '{name}' must have an even height and width, not {_size(feature)}.")
             continue
         if feature.dtype not in (*NUMBERS, "bool"):
             raise UserError(f"'{name}' cannot be '{feature.dtype}': one of image, video, bool, {', '.join(NUMBERS)}.")
@@ -120,9 +119,9 @@ def check_frame(frame: Mapping[str, Any], features: Mapping[str, Feature], numbe
     """Return a frame's values as arrays of their features' shapes and types.
 
     Args:
-        frame: A value for each of ``features``; of a single number, also without its only dimension.
-        features: What the dataset holds.
-        number: Of the frame in its episode, for errors.
+        frame: A value for each of ``features``; a single number may lack its only dimension.
+        features: The dataset's features.
+        number: Number of the frame in its episode, for errors.
 
     Raises:
         UserError: A feature is missing, unknown, of another shape or type, or not finite.
@@ -130,8 +129,8 @@ def check_frame(frame: Mapping[str, Any], features: Mapping[str, Feature], numbe
     if frame.keys() != features.keys():
         missing = ", ".join(sorted(features.keys() - frame.keys()))
         unknown = ", ".join(sorted(frame.keys() - features.keys()))
-        told = [f"lacks {missing}"] * bool(missing) + [f"has {unknown}, which the dataset has not"] * bool(unknown)
-        raise UserError(f"Frame {number} {' and '.join(told)}: give each frame what the dataset's features name.")
+        told = [f"lacks {missing}"] * bool(missing) + [f"has {unknown}, which the dataset lacks"] * bool(unknown)
+        raise UserError(f"Frame {number} {' and '.join(told)}: give a value for each of the dataset's features.")
     arrays = {}
     for name, feature in features.items():
         array = np.asarray(frame[name])
@@ -156,16 +155,13 @@ def check_fits(
     *,
     all_of_it: bool = False,
 ) -> None:
-    """Refuse a dataset whose robot, rate, cameras or features differ from the required ones.
+    """Raise ``UserError`` for a dataset whose robot, rate, cameras or other features differ from the required ones.
 
     Args:
         held: The dataset's robot, frames per second and features.
         wanted: The required robot, frames per second and features.
         where: The dataset's name in errors.
         all_of_it: Whether it must have no further features, as for appending to it.
-
-    Raises:
-        UserError: Names what differs first: robot, rate, cameras, other features.
     """
     (robot, rate, features), (robot_wanted, rate_wanted, features_wanted) = held, wanted
     if robot != robot_wanted:
@@ -186,7 +182,7 @@ def check_fits(
 
 
 def _difference(held: Feature, wanted: Feature) -> str:
-    if held.is_image and wanted.is_image:  # a film and single images differ only in how they are kept
+    if held.is_image and wanted.is_image:  # as video or PNG
         return "" if held.shape == wanted.shape else f"is {_size(held)}, not {_size(wanted)}"
     if held.dtype != wanted.dtype:
         return f"is {held.dtype}, not {wanted.dtype}"

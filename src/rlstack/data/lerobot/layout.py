@@ -1,4 +1,4 @@
-"""Where a dataset's files are, and ``meta/info.json``: the layout LeRobotDataset v3.0."""
+"""File layout of LeRobotDataset v3.0, and its ``meta/info.json``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rlstack.data.lerobot.features import ALWAYS, Feature, from_data
-from rlstack.data.lerobot.films import described
+from rlstack.data.lerobot.videos import video_info
 from rlstack.errors import UserError
 
 VERSION = "v3.0"
@@ -26,18 +26,18 @@ CHUNK = 1000
 
 @dataclass(frozen=True)
 class Info:
-    """What ``meta/info.json`` says.
+    """Content of ``meta/info.json``.
 
     Attributes:
-        robot_type: The robot's name, or None if nobody said.
+        robot_type: The robot's name, or None if unknown.
         fps: Frames per second.
         features: By name, without those that every dataset has.
-        total_episodes: Episodes that are whole.
-        total_frames: Frames of all these episodes.
-        total_tasks: Different tasks, as they are put into words.
+        total_episodes: Number of complete episodes.
+        total_frames: Number of their frames.
+        total_tasks: Number of task descriptions.
         chunks_size: Files in a chunk's folder.
-        data_path: Where the frames are, with ``{chunk_index}`` and ``{file_index}``.
-        video_path: Where films are, with ``{video_key}`` as well.
+        data_path: Pattern of the frames' files, with ``{chunk_index}`` and ``{file_index}``.
+        video_path: Pattern of the videos, with ``{video_key}`` as well.
     """
 
     robot_type: str | None
@@ -51,9 +51,9 @@ class Info:
     video_path: str = VIDEOS
 
     def to_json(self) -> str:
-        """Return the file's text."""
+        """Return it as JSON."""
         every = {**self.features, **ALWAYS}
-        films = {name: feature for name, feature in every.items() if feature.is_film}
+        videos = {name: feature for name, feature in every.items() if feature.is_video}
         data = {
             "codebase_version": VERSION,
             "robot_type": self.robot_type,
@@ -66,9 +66,9 @@ class Info:
             "fps": int(self.fps) if float(self.fps).is_integer() else self.fps,
             "splits": {"train": f"0:{self.total_episodes}"},
             "data_path": self.data_path,
-            "video_path": self.video_path if films else None,
+            "video_path": self.video_path if videos else None,
             "features": {
-                name: {**feature.to_data(), **({"info": described(feature, self.fps)} if name in films else {})}
+                name: {**feature.to_data(), **({"info": video_info(feature, self.fps)} if name in videos else {})}
                 for name, feature in every.items()
             },
         }
@@ -76,23 +76,23 @@ class Info:
 
 
 def read_info(folder: Path) -> Info:
-    """Return what the dataset in ``folder`` says of itself.
+    """Read ``meta/info.json`` of the dataset in ``folder``.
 
     Raises:
-        UserError: It is no dataset, of another version, or its ``meta/info.json`` is damaged.
+        UserError: It is not a dataset, of another version, or the file is damaged.
     """
     path = folder / INFO
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UserError(f"{folder} is no LeRobot dataset: there is no {INFO}. Check the path.") from None
+        raise UserError(f"{folder} is not a LeRobot dataset: it has no {INFO}. Check the path.") from None
     except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read ({error}): copy the dataset again.") from error
     version = data.get("codebase_version") if isinstance(data, dict) else None
     if not isinstance(version, str) or not version.startswith("v3."):
         raise UserError(
-            f"{path}: this reads LeRobot datasets of version 3, not {version}: lerobot's own converter makes the one of"
-            " the other."
+            f"{path} is of version {version}, and only version 3 of LeRobot's datasets can be read: convert it with"
+            " lerobot's own converter."
         )
     try:
         features = {name: from_data(entry) for name, entry in data["features"].items() if name not in ALWAYS}
@@ -103,29 +103,24 @@ def read_info(folder: Path) -> Info:
         video_path = str(data.get("video_path") or VIDEOS)
         video_path.format(video_key="", chunk_index=0, file_index=0)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise UserError(f"{path} is not as LeRobot's version 3 has it ({error!r}): copy the dataset again.") from error
+        raise UserError(f"{path} is not of LeRobot's version 3 ({error!r}): copy the dataset again.") from error
     if not fps > 0 or chunk < 1 or min(totals.values()) < 0:
         raise UserError(f"{path}: fps and chunks_size must be above 0, and no total below it.")
     return Info(robot, fps, features, **totals, chunks_size=chunk, data_path=data_path, video_path=video_path)
 
 
 def following(place: tuple[int, ...], chunk: int) -> tuple[int, int]:
-    """Return chunk and file of the file after the one at ``place``."""
+    """Return chunk and file of the file after ``place``."""
     return (place[0] + 1, 0) if place[1] + 1 >= chunk else (place[0], place[1] + 1)
 
 
-def at(pattern: str, place: tuple[int, ...]) -> str:
-    """Return the path of the file at ``place`` (chunk, file)."""
-    return pattern.format(chunk_index=place[0], file_index=place[1])
-
-
-def film_at(pattern: str, camera: str, place: tuple[int, ...]) -> str:
-    """Return the path of a camera's film at ``place`` (chunk, file)."""
+def file_at(pattern: str, place: tuple[int, ...], camera: str = "") -> str:
+    """Return the path of the file at ``place`` (chunk, file); for videos, of a camera."""
     return pattern.format(video_key=camera, chunk_index=place[0], file_index=place[1])
 
 
 def read_statistics(folder: Path) -> dict[str, dict[str, Any]] | None:
-    """Return what ``meta/stats.json`` holds, or None if it is missing or damaged: it can be made from the episodes."""
+    """Return ``meta/stats.json``, or None if it is missing or damaged: it can be computed from the episodes."""
     try:
         data = json.loads((folder / STATISTICS).read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
-"""Statistics of features, from which learners scale: those of LeRobot, per episode and of the whole dataset.
+"""LeRobot's statistics of features, per episode and of a whole dataset.
 
-Of images, the colours' values between 0 and 1, shape (3, 1, 1). The quantiles of several episodes are the means of
-theirs, weighted with their frames, as LeRobot has them: near the true ones, not equal.
+Those of images are of the colours' values between 0 and 1, shape (3, 1, 1). Quantiles of several episodes are the means
+of theirs, weighted by frames, as in LeRobot: near the true ones, not equal.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Statistics = dict[str, np.ndarray]
 
 
 class Colours:
-    """Counts of the values in an episode's images, from which their statistics are exact without keeping them."""
+    """Histogram of an episode's images, which gives exact statistics without keeping the images."""
 
     def __init__(self) -> None:
         self._counts = np.zeros((3, 256), np.int64)
@@ -47,7 +47,7 @@ class Colours:
 
 
 def of_values(values: np.ndarray) -> Statistics:
-    """Return the statistics of an episode's vectors (frames, elements), (elements,) each."""
+    """Return the statistics (elements,) of an episode's vectors (frames, elements)."""
     floats = values.astype(np.float64)
     found = {"min": values.min(0), "max": values.max(0), "mean": floats.mean(0), "std": floats.std(0)}
     found |= dict(zip(QUANTILES, np.quantile(floats, list(QUANTILES.values()), axis=0)))
@@ -55,7 +55,7 @@ def of_values(values: np.ndarray) -> Statistics:
 
 
 def together(several: Iterable[Mapping[str, Statistics]]) -> dict[str, Statistics]:
-    """Return the statistics of all frames from those of parts of them, by feature."""
+    """Merge the statistics of parts, by feature."""
     parts = list(several)
     return {
         name: _of_feature([part[name] for part in parts if name in part]) for name in {n: 0 for p in parts for n in p}

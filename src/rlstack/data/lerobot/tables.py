@@ -1,4 +1,4 @@
-"""Frames and episodes as Parquet tables, with images as PNG files within."""
+"""Frames and episodes as Parquet tables, with images as PNG files in them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from rlstack.errors import UserError
 from rlstack.libraries import import_library
 
 MOST_FRAMES = 512
-"""In a row group: what is read at least, whatever is asked for."""
+"""Frames in a row group, the least that is read at once."""
 
 UNREADABLE = (OSError, ValueError, TypeError, LookupError, ArithmeticError, NotImplementedError, MemoryError)
 """What PyArrow raises on damaged files."""
 
 _TASK = "__index_level_0__"
-"""The column that pandas, with which LeRobot reads the tasks, takes for a nameless index."""
+"""The column that pandas, with which LeRobot reads the tasks, takes as an index without a name."""
 
 
 def to_png(image: np.ndarray) -> bytes:
-    """Return an image, uint8 (height, width, 3), as a PNG file; nothing is lost."""
+    """Return an image, uint8 (height, width, 3), as a PNG file."""
     file = io.BytesIO()
     import_library("PIL.Image", "data").fromarray(image).save(file, format="PNG", compress_level=1)
     return file.getvalue()
@@ -42,8 +42,8 @@ def from_png(data: bytes | None, feature: Feature, what: str) -> np.ndarray:
     try:
         with pillow.open(io.BytesIO(data or b"")) as file:
             image = np.asarray(file.convert("RGB"))
-    except Exception as error:  # Pillow's decoders raise whatever they come across in a damaged file
-        raise UserError(f"{what} is no image ({error}): the dataset is damaged there.") from error
+    except Exception as error:  # Pillow's decoders raise errors of any kind
+        raise UserError(f"{what} is not an image ({error}): the dataset is damaged there.") from error
     if image.shape[:2] != feature.shape[:2]:
         raise UserError(f"{what} has {image.shape[:2]} pixels instead of {feature.shape[:2]}.")
     return image
@@ -53,8 +53,8 @@ def frames_table(columns: Mapping[str, Any], features: Mapping[str, Feature]) ->
     """Return an episode's frames as a PyArrow table.
 
     Args:
-        columns: By feature, those of ``ALWAYS`` too: arrays (frames, ...), or for images a list of PNG files.
-        features: What the dataset holds, without ``ALWAYS``.
+        columns: By feature, also those of ``ALWAYS``: arrays (frames, ...), or for images a list of PNG files.
+        features: The dataset's features, without ``ALWAYS``.
     """
     arrow = import_library("pyarrow", "data")
     every = tabled(features)
@@ -73,8 +73,8 @@ def frames_table(columns: Mapping[str, Any], features: Mapping[str, Feature]) ->
 
 
 def tabled(features: Mapping[str, Feature]) -> dict[str, Feature]:
-    """Return what of the features is in the table, and what every frame has: all but films."""
-    return {name: feature for name, feature in {**features, **ALWAYS}.items() if not feature.is_film}
+    """Return the features in the table: all but videos, and those of ``ALWAYS``."""
+    return {name: feature for name, feature in {**features, **ALWAYS}.items() if not feature.is_video}
 
 
 def frames_schema(features: Mapping[str, Feature]) -> Any:
@@ -90,7 +90,7 @@ def column_values(column: Any, name: str, feature: Feature, where: str) -> np.nd
     """Return a column of frames as an array (frames, ...); images are decoded.
 
     Raises:
-        UserError: It is not as the feature says.
+        UserError: It does not fit the feature.
     """
     try:
         if feature.is_image:
@@ -104,9 +104,7 @@ def column_values(column: Any, name: str, feature: Feature, where: str) -> np.nd
         plain = values.to_numpy(zero_copy_only=False).astype(feature.dtype, copy=False)
         return plain.reshape(len(column), *feature.shape)
     except UNREADABLE as error:
-        raise UserError(
-            f"{where}: '{name}' is not as meta/info.json says ({error}): the dataset is damaged."
-        ) from error
+        raise UserError(f"{where}: '{name}' does not fit meta/info.json ({error}): the dataset is damaged.") from error
 
 
 def _decoded(column: Any, name: str, feature: Feature, where: str) -> np.ndarray:
@@ -118,7 +116,7 @@ def _decoded(column: Any, name: str, feature: Feature, where: str) -> np.ndarray
 
 
 def episode_row(place: Mapping[str, Any], statistics: Mapping[str, Statistics]) -> dict[str, Any]:
-    """Return an episode's row of ``meta/episodes``: where it is, and its statistics."""
+    """Return an episode's row of ``meta/episodes``: its location and statistics."""
     flat = {f"stats/{name}/{kind}": v.tolist() for name, found in statistics.items() for kind, v in found.items()}
     return {**place, **flat}
 
@@ -137,7 +135,7 @@ def row_statistics(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Statisti
 
 
 def tasks_table(tasks: Sequence[str]) -> Any:
-    """Return the tasks, in the order of their numbers, as LeRobot keeps them: a pandas table whose index they are."""
+    """Return the tasks, in the order of their numbers, as LeRobot's pandas table with the tasks as its index."""
     arrow = import_library("pyarrow", "data")
     columns: list[dict[str, Any]] = [
         {"name": "task_index", "field_name": "task_index", "pandas_type": "int64", "numpy_type": "int64"},
@@ -173,7 +171,7 @@ def read_tasks(path: Path) -> list[str]:
 
 
 def to_bytes(tables: Sequence[Any]) -> bytes:
-    """Return tables of the same columns as one Parquet file, each a row group of its own."""
+    """Return tables with the same columns as a Parquet file, each as a row group."""
     arrow, parquet = import_library("pyarrow", "data"), import_library("pyarrow.parquet", "data")
     file = arrow.BufferOutputStream()
     with parquet.ParquetWriter(file, tables[0].schema, compression="snappy", write_page_checksum=True) as writer:
@@ -206,7 +204,7 @@ def read_table(path: Path, columns: Sequence[str] | None = None) -> Any:
 
 
 def count_rows(path: Path) -> int:
-    """Return how many rows a Parquet file has, or -1 if it is missing or cut off: what it says is at its end."""
+    """Return the number of rows of a Parquet file, or -1 if it is missing or cut off."""
     parquet = import_library("pyarrow.parquet", "data")
     try:
         return parquet.read_metadata(path).num_rows
@@ -215,10 +213,10 @@ def count_rows(path: Path) -> int:
 
 
 def read_rows(path: Path, start: int, stop: int, columns: Sequence[str]) -> Any:
-    """Return rows of a Parquet file, from ``start`` to ``stop`` without it, reading only the row groups they are in.
+    """Return rows ``start`` to ``stop`` - 1 of a Parquet file, reading only their row groups.
 
     Raises:
-        UserError: It cannot be read, or ends before.
+        UserError: It cannot be read, or is too short.
     """
     parquet = import_library("pyarrow.parquet", "data")
     try:
@@ -250,7 +248,7 @@ def _type(feature: Feature) -> Any:
 
 
 def _described(feature: Feature) -> dict[str, Any]:
-    """Return the feature as the library ``datasets``, on which LeRobot stands, writes it into a table's description."""
+    """Return the feature as in a table's description by ``datasets``, LeRobot's library."""
     value = {"dtype": feature.dtype, "_type": "Value"}
     if feature.is_image:
         return {"_type": "Image"}

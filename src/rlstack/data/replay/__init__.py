@@ -1,6 +1,6 @@
-"""A replay buffer on disk: bounded, mapped into memory, written by one process and sampled by several.
+"""Replay buffer on disk: a memory-mapped ring, written by one process and sampled by several. NumPy only.
 
-It survives ``kill -9`` at any moment: whoever opens it next finds every transition that was whole by then. NumPy only.
+It survives ``kill -9`` at any moment: the next process to open it finds every transition that was complete.
 """
 
 from rlstack.data.replay.buffer import ReplayBuffer

@@ -1,4 +1,4 @@
-"""Writing a replay buffer."""
+"""Write a replay buffer."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from rlstack.errors import UserError
 
 
 class ReplayBuffer(ReplayReader):
-    """The one writer of a replay buffer; it can be sampled like any reader.
+    """The only writer of a replay buffer; it can also be sampled.
 
-    There is nothing to save and nothing to restore: what was written is in the files, and the next writer goes on
-    where the last one stopped, however that ended. An episode that was being written then ends with its last whole
-    transition.
+    There is no state to save: the next writer continues where the last one stopped, however that ended. An unfinished
+    episode ends with its last complete transition.
 
     ::
 
@@ -32,10 +31,10 @@ class ReplayBuffer(ReplayReader):
     """
 
     def __init__(self, path: str | Path, spec: ReplaySpec) -> None:
-        """Open the buffer in the folder ``path``, or make it there.
+        """Open the buffer in the folder ``path``, or create it there.
 
         Raises:
-            UserError: Another process is writing it, it holds other fields, it is damaged, or the disk has no room.
+            UserError: Another process is writing it, it has other fields, it is damaged, or the disk is full.
         """
         folder = Path(path)
         self._lock = lock(folder)
@@ -47,16 +46,16 @@ class ReplayBuffer(ReplayReader):
         self._running = np.zeros(spec.lanes, bool)
 
     def begin(self, observation: Mapping[str, Any], lane: int = 0) -> int:
-        """Begin an episode with its first observation, which ends the one before in that lane; return its index."""
+        """Begin an episode with its first observation, ending the current one of that lane; return its index."""
         return int(self.begin_lanes({name: np.asarray(v)[None] for name, v in observation.items()}, [lane])[0])
 
     def add(self, transition: Mapping[str, Any], observation: Mapping[str, Any], lane: int = 0) -> int:
-        """Add what happened after the last observation, and the observation that followed; return the index of the two.
+        """Add a transition and the observation after it; return the transition's index.
 
         Args:
             transition: Each field of ``spec.transitions`` by name.
             observation: Each field of ``spec.observations`` by name.
-            lane: Which of the episodes that are being written.
+            lane: Lane of the episode.
 
         Raises:
             UserError: A field is missing, unknown or of another shape, or no episode was begun.
@@ -80,7 +79,7 @@ class ReplayBuffer(ReplayReader):
     def add_lanes(
         self, transitions: Mapping[str, Any], observations: Mapping[str, Any], lanes: Sequence[int] | np.ndarray
     ) -> np.ndarray:
-        """Do what :meth:`add` does in each of ``lanes`` (n,), with fields (n, ...); return the indices (n,)."""
+        """Add a transition to each of ``lanes`` (n,), with fields (n, ...), as :meth:`add`; return the indices (n,)."""
         lanes = self._lanes(lanes)
         if not self._running[lanes].all():
             raise UserError("A transition needs an observation before it: begin an episode in its lane first.")
@@ -95,11 +94,11 @@ class ReplayBuffer(ReplayReader):
         return steps * self.spec.lanes + lanes
 
     def flush(self) -> None:
-        """Bring all to the disk, so that a power cut leaves it too; a process that dies needs none of it."""
+        """Flush to the disk, against power cuts; not needed against the death of the process."""
         self._storage.flush()
 
     def close(self) -> None:
-        """Let another process write; reading goes on."""
+        """Release the write lock; the buffer stays readable."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
@@ -112,7 +111,7 @@ class ReplayBuffer(ReplayReader):
         self.close()
 
     def _make_room(self, lanes: np.ndarray) -> np.ndarray:
-        """Give up the oldest step of each full lane, before anything of it is written over; return the heads."""
+        """Release the oldest step of each full lane before it is overwritten; return the heads."""
         storage = self._storage
         heads = storage.heads[lanes]
         storage.tails[lanes] = np.maximum(storage.tails[lanes], heads + 1 - self.spec.slots)
@@ -131,7 +130,7 @@ class ReplayBuffer(ReplayReader):
 
     def _lanes(self, lanes: Sequence[int] | np.ndarray) -> np.ndarray:
         if self._lock < 0:
-            raise UserError("The replay buffer was closed: open it again to write.")
+            raise UserError("The replay buffer is closed: open it again to write.")
         numbers = np.asarray(lanes, np.int64)
         if len(numbers) > 1 and len(np.unique(numbers)) < len(numbers):
             raise UserError("A lane is named twice: each takes one step at a time.")
@@ -140,7 +139,7 @@ class ReplayBuffer(ReplayReader):
         return numbers
 
     def _fitting(self, given: Mapping[str, Any], fields: dict[str, Field], count: int) -> dict[str, np.ndarray]:
-        """Return ``given`` as arrays; refuse what is not as ``fields``, before anything is written."""
+        """Return ``given`` as arrays; refuse other fields, shapes or types before anything is written."""
         if given.keys() != fields.keys():
             raise UserError(f"A step has the fields {sorted(given)} where the replay buffer has {sorted(fields)}.")
         arrays = {}

@@ -1,4 +1,4 @@
-"""Sampling a replay buffer, also while another process writes it."""
+"""Sample a replay buffer, also while another process writes it."""
 
 from __future__ import annotations
 
@@ -15,35 +15,36 @@ from rlstack.errors import UserError
 T = TypeVar("T")
 
 _TRIES = 16
-"""Rounds of drawing steps until all are whole transitions, before these are listed one by one."""
+"""Rounds of drawing steps until all are transitions, before transitions are listed one by one."""
 
 
 class Overwritten(LookupError):
-    """Steps that were asked for are no longer, or not yet, in the buffer."""
+    """The requested steps are no longer, or not yet, in the buffer."""
 
 
 class ReplayReader:
-    """What a replay buffer holds, for any number of processes at a time.
+    """Reads a replay buffer, in any number of processes at a time.
 
-    A transition is named by its **index**, a whole number that stays the same for as long as the transition is held,
-    and is never given again: the one after it in its episode is ``spec.lanes`` further.
+    A transition has an **index**, a whole number that never changes and is never reused; the next transition of its
+    episode is ``spec.lanes`` further. Methods that take indices (n,) raise :class:`Overwritten` if one is not in the
+    buffer any more, or not yet.
     """
 
     def __init__(self, path: str | Path) -> None:
         """Open the buffer in the folder ``path``.
 
         Raises:
-            UserError: There is none, or it is damaged; says which file.
+            UserError: There is none, or a file is damaged.
         """
         self._storage = open_storage(Path(path))
 
     @property
     def spec(self) -> ReplaySpec:
-        """What the buffer holds."""
+        """Its fields and size."""
         return self._storage.spec
 
     def __len__(self) -> int:
-        """Return how many whole transitions it holds now."""
+        """Return the number of complete transitions in it."""
         lanes, slots, episodes = np.arange(self.spec.lanes), self.spec.slots, self._storage.episodes
         while True:
             spans, tails = self._spans()
@@ -55,18 +56,15 @@ class ReplayReader:
     def sample(
         self, count: int, rng: np.random.Generator, out: Mapping[str, np.ndarray] | None = None
     ) -> dict[str, np.ndarray]:
-        """Draw transitions, each of those held equally likely, with repetition.
+        """Draw transitions uniformly, with replacement; return them as :meth:`gather`.
 
         Args:
-            count: How many.
-            rng: Where chance comes from.
-            out: Arrays of an earlier batch of the same size, to be filled instead of new ones.
-
-        Returns:
-            What :meth:`gather` returns.
+            count: Number of transitions.
+            rng: Random generator.
+            out: Arrays of an earlier batch of the same size, to fill instead of new ones.
 
         Raises:
-            UserError: There is no whole transition yet.
+            UserError: There is no complete transition yet.
         """
         indices = self.draw(count, rng)
         batch = self._copy(indices, out)
@@ -81,10 +79,10 @@ class ReplayReader:
                 batch[name][unsure] = values
 
     def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Return the indices of ``count`` transitions (count,), each held equally likely, with repetition.
+        """Return the indices (count,) of transitions drawn uniformly, with replacement.
 
         Raises:
-            UserError: There is no whole transition yet.
+            UserError: There is no complete transition yet.
         """
         found = np.empty(count, np.int64)
         have = 0
@@ -104,12 +102,12 @@ class ReplayReader:
                 return found
         held = self.indices()
         if not len(held):
-            raise UserError("The replay buffer holds no whole transition yet: write some before drawing from it.")
+            raise UserError("The replay buffer has no whole transition yet: write some before sampling.")
         found[have:] = rng.choice(held, size=count - have)
         return found
 
     def indices(self) -> np.ndarray:
-        """Return the indices of all transitions held, oldest first, lane after lane."""
+        """Return the indices of all transitions, oldest first, lane after lane."""
         spans, tails = self._spans()
         steps = [tail + np.arange(span) for tail, span in zip(tails, spans)]
         lanes = np.repeat(np.arange(self.spec.lanes), spans)
@@ -123,55 +121,36 @@ class ReplayReader:
         """Return the transitions with these indices.
 
         Args:
-            indices: Whole numbers (n,), as :meth:`draw` returns them.
-            out: Arrays of an earlier batch of the same size, to be filled instead of new ones.
+            indices: As from :meth:`draw` (n,).
+            out: Arrays of an earlier batch of the same size, to fill instead of new ones.
 
         Returns:
-            By name: each field of the observation (n, ...) and, as ``next_...``, of the one that followed, each field
-            of the transition, and ``index`` (n,). Copies: writing to them changes no transition.
-
-        Raises:
-            Overwritten: One of them is not held any more, or has no following observation yet.
+            Copies by name: each field of the observation (n, ...) and, as ``next_...``, of the next one, each field of
+            the transition, and ``index`` (n,).
         """
         indices = np.asarray(indices, np.int64)
         lanes, steps = self._placed(indices, observations=1)
         if not self._whole(lanes, steps).all():
-            raise Overwritten("An index names the observation that ends an episode: no transition begins there.")
+            raise Overwritten("An index is of the observation that ends an episode: no transition begins there.")
         return self._checked(indices, self._copy(indices, out))
 
     def observe(self, indices: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the observations at ``indices`` (n,), which may be those that end episodes; by name (n, ...).
-
-        Raises:
-            Overwritten: One of them is not held any more, or not yet.
-        """
+        """Return the observations at ``indices`` (n,) by name (n, ...); they may be those that end episodes."""
         indices = np.asarray(indices, np.int64)
         self._placed(indices, observations=0)
         slots = self._slots(indices)
         return self._checked(indices, {name: self._storage.fields[name][slots] for name in self.spec.observations})
 
     def episode_of(self, indices: np.ndarray) -> np.ndarray:
-        """Return a number for the episode of each step (n,), the same for the steps of one episode only.
-
-        Raises:
-            Overwritten: One of them is not held any more, or not yet.
-        """
+        """Return a number (n,) that identifies the episode of each step."""
         indices = np.asarray(indices, np.int64)
         lanes, steps = self._placed(indices, observations=0)
         return self._checked(indices, self._storage.episodes[lanes, steps % self.spec.slots]) * self.spec.lanes + lanes
 
     def bounds(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the indices of the first and last observation of each step's episode, so far as they are held.
+        """Return the indices (n,) of the first and last observation of each step's episode that are in the buffer.
 
-        Args:
-            indices: Of steps (n,).
-
-        Returns:
-            First and last, (n,) each. With one lane, the episode's transitions are first, first + 1, ... last - 1;
-            with more, ``spec.lanes`` lies between them.
-
-        Raises:
-            Overwritten: One of them is not held any more, or not yet.
+        With one lane, the episode's transitions are first, first + 1, ... last - 1; with more, ``spec.lanes`` apart.
         """
         indices = np.asarray(indices, np.int64)
         lanes, steps = self._placed(indices, observations=0)
@@ -185,25 +164,22 @@ class ReplayReader:
         return self._checked(indices, first) * self.spec.lanes + lanes, last * self.spec.lanes + lanes
 
     def later(self, indices: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return for each transition the index of an observation after it in its episode (n,), each equally likely.
+        """Return for each transition the index (n,) of a later observation of its episode, drawn uniformly.
 
-        This is hindsight's ``future``: what was reached later stands in for the goal (Andrychowicz et al. 2017,
-        "Hindsight Experience Replay", section 3.3).
-
-        Raises:
-            Overwritten: One of them is not held any more, or has no following observation yet.
+        It is the strategy ``future`` of Andrychowicz et al., "Hindsight Experience Replay" (arXiv 1707.01495), section
+        3.3.
         """
         indices = np.asarray(indices, np.int64)
         self._placed(indices, observations=1)
         _, last = self.bounds(indices)
         if (last <= indices).any():
-            raise Overwritten("An index names the observation that ends an episode: nothing follows it.")
+            raise Overwritten("An index is of the observation that ends an episode: nothing follows it.")
         return indices + rng.integers((last - indices) // self.spec.lanes) * self.spec.lanes + self.spec.lanes
 
     def episodes(self) -> np.ndarray:
-        """Return the indices of first and last observation of every episode held, (episodes, 2), oldest first.
+        """Return the indices (episodes, 2) of first and last observation of every episode, oldest first.
 
-        An episode whose beginning was written over begins where it is still held.
+        A partly overwritten episode begins with its oldest remaining step.
         """
         found = []
         heads = self._storage.heads.copy()
@@ -212,26 +188,26 @@ class ReplayReader:
             numbers = self._storage.episodes[lane, np.arange(tail, head) % self.spec.slots]
             fence()
             tail, earlier = self._storage.tails[lane], tail
-            numbers = numbers[tail - earlier :]  # what was written over meanwhile says nothing
+            numbers = numbers[tail - earlier :]  # the others were overwritten meanwhile
             if len(numbers):
                 starts = tail + np.flatnonzero(np.diff(numbers, prepend=numbers[0] - 1))
                 found.append(np.stack([starts, np.append(starts[1:], head) - 1], 1) * self.spec.lanes + lane)
         return np.concatenate(found) if found else np.empty((0, 2), np.int64)
 
     def _spans(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return for each lane how many steps have another one after them, and the oldest step."""
+        """Return for each lane the number of steps that have a next one, and the oldest step."""
         heads = self._storage.heads.copy()
         fence()
         tails = self._storage.tails.copy()
         return np.maximum(heads - tails - 1, 0), tails
 
     def _whole(self, lanes: np.ndarray, steps: np.ndarray) -> np.ndarray:
-        """Return whether the step after is of the same episode, which makes a transition of the two."""
+        """Return whether the next step is of the same episode, so that there is a transition."""
         episodes, slots = self._storage.episodes, self.spec.slots
         return episodes[lanes, steps % slots] == episodes[lanes, (steps + 1) % slots]
 
     def _placed(self, indices: np.ndarray, observations: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return lanes and steps of ``indices``, which must be held, with so many observations after them."""
+        """Return lanes and steps of ``indices``; raise if they, or so many observations after them, are missing."""
         lanes, steps = indices % self.spec.lanes, indices // self.spec.lanes
         gone = (steps < self._storage.tails[lanes]) | (steps + observations >= self._storage.heads[lanes])
         if gone.any():
@@ -242,11 +218,11 @@ class ReplayReader:
         return indices // self.spec.lanes < self._storage.tails[indices % self.spec.lanes]
 
     def _checked(self, indices: np.ndarray, copied: T) -> T:
-        """Return ``copied`` if nothing of it was written over while it was read."""
+        """Return ``copied``; raise if some of it was overwritten while it was read."""
         fence()
         lost = self._lost(indices)
         if lost.any():
-            raise Overwritten(f"{int(lost.sum())} of {len(indices)} steps were written over while they were read.")
+            raise Overwritten(f"{int(lost.sum())} of {len(indices)} steps were overwritten while they were read.")
         return copied
 
     def _slots(self, indices: np.ndarray, ahead: int = 0) -> np.ndarray:
@@ -260,7 +236,7 @@ class ReplayReader:
             places = [(name, here), (NEXT + name, after)] if name in self.spec.observations else [(name, here)]
             for key, slots in places:
                 target = None if out is None else out[key]
-                # the slots are in range: 'clip' says that, so that numpy needs no buffer of its own beside the target
+                # the slots are in range; with 'clip' numpy needs no buffer besides the target
                 batch[key] = np.take(self._storage.fields[name], slots, axis=0, out=target, mode="clip")
         batch[INDEX] = indices
         return batch

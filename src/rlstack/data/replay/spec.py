@@ -1,4 +1,4 @@
-"""What a replay buffer holds: fields with shape and type, how many steps, and in how many lanes."""
+"""Description of a replay buffer: its fields, capacity and lanes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rlstack import schema
 from rlstack.errors import UserError
 
 VERSION = 1
-"""Of the files' layout; one that this code does not know is refused."""
+"""Version of the files' layout; others are refused."""
 
 NEXT = "next_"
-"""In a batch, what an observation's field is called when it follows the transition."""
+"""Prefix, in a batch, of the fields of the observation after a transition."""
 
 INDEX = "index"
-"""In a batch, the name of the transitions' own indices."""
+"""Name, in a batch, of the transitions' indices."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.]*")
 
@@ -30,7 +30,7 @@ class Field:
     """One number, vector or image of a step.
 
     Attributes:
-        shape: Of one step; () is a single number.
+        shape: Shape in one step; () for a single number.
         dtype: NumPy's name of the type, such as ``float32``, ``bool`` or ``uint8`` (images).
     """
 
@@ -43,27 +43,26 @@ class Field:
         except TypeError:
             known = False
         if not known:
-            raise ValueError(f"'{self.dtype}' is no type of a field: give one such as float32, uint8, int64 or bool")
+            raise ValueError(f"'{self.dtype}' is not a type of a field, such as float32, uint8, int64 or bool")
         if any(length < 1 for length in self.shape):
             raise ValueError(f"the shape {self.shape} of a field has no elements")
 
     @property
     def bytes(self) -> int:
-        """Bytes that one step of it takes."""
+        """Bytes of one step."""
         return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
 
 @dataclass(frozen=True)
 class ReplaySpec:
-    """What a replay buffer holds and how much of it.
+    """Fields and size of a replay buffer.
 
     Attributes:
-        observations: Fields of an observation; each is stored once, though it ends one transition and begins the next.
-        transitions: Fields of what lies between two observations: action, reward, terminated and the like.
-        capacity: Steps that all lanes hold together; an episode of T transitions takes T + 1, for the observation
-            that ends it.
-        lanes: Episodes that can be written at the same time, such as one for each of several environments; each lane
-            is a ring of its own, of ``capacity // lanes`` steps.
+        observations: Fields of an observation, which is stored once for the transitions before and after it.
+        transitions: Fields between two observations, such as action, reward and terminated.
+        capacity: Steps of all lanes together; an episode of T transitions takes T + 1.
+        lanes: Episodes that can be written concurrently, such as one for each environment; each lane is a ring of
+            ``capacity // lanes`` steps.
     """
 
     observations: dict[str, Field]
@@ -76,17 +75,17 @@ class ReplaySpec:
             raise ValueError(f"capacity {self.capacity} is less than two steps for each of {self.lanes} lanes")
         for name in (*self.observations, *self.transitions):
             if not _NAME.fullmatch(name):
-                raise ValueError(f"'{name}' is no name of a field: letters, digits, '_' and '.', a letter first")
+                raise ValueError(f"'{name}' cannot name a field: use letters, digits, '_' and '.', a letter first")
         if not self.observations:
             raise ValueError("a replay buffer needs at least one field of the observation")
         taken = {*self.observations, *(NEXT + name for name in self.observations), INDEX}
         for name in self.transitions:
             if name in taken:
-                raise ValueError(f"the transition's field '{name}' would have the name of another one in a batch")
+                raise ValueError(f"the transition's field '{name}' has the name of another one in a batch")
 
     @property
     def slots(self) -> int:
-        """Steps that each lane holds."""
+        """Steps of each lane."""
         return self.capacity // self.lanes
 
     @property
@@ -96,7 +95,7 @@ class ReplaySpec:
 
     @property
     def bytes(self) -> int:
-        """Bytes that it takes on disk when full, which is what it takes from the beginning."""
+        """Bytes on disk, which are reserved when it is created."""
         return self.slots * self.lanes * (16 + sum(field.bytes for field in self.fields.values())) + 16 * self.lanes
 
 
@@ -111,15 +110,15 @@ def to_json(spec: ReplaySpec) -> str:
 
 
 def read_spec(path: Path) -> ReplaySpec:
-    """Return what the buffer whose ``replay.json`` is at ``path`` holds.
+    """Read a buffer's ``replay.json``.
 
     Raises:
-        UserError: It is not there, not readable, or of another version.
+        UserError: It is missing, damaged, or of another version.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UserError(f"{path.parent} holds no replay buffer: there is no {path.name}. Check the path.") from None
+        raise UserError(f"{path.parent} is not a replay buffer: it has no {path.name}. Check the path.") from None
     except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read ({error}): delete the folder to begin a new buffer.") from error
     version = data.pop("version", None) if isinstance(data, dict) else None
@@ -132,7 +131,7 @@ def read_spec(path: Path) -> ReplaySpec:
 
 
 def difference(held: ReplaySpec, wanted: ReplaySpec) -> str:
-    """Return what of ``held`` is not as ``wanted``, in words; empty when they are the same."""
+    """Return the first difference between two specs in words; empty if there is none."""
     if held.capacity != wanted.capacity or held.lanes != wanted.lanes:
         return f"it has {held.capacity} steps in {held.lanes} lanes, not {wanted.capacity} in {wanted.lanes}"
     for kind in ("observations", "transitions"):

@@ -1,13 +1,13 @@
-"""The files of a replay buffer, mapped into memory, and the order in which they may be written and read.
+"""Memory-mapped files of a replay buffer, and the order in which they are written and read.
 
-``replay.json`` says what the buffer holds; it is written last, so that a folder without it was never a buffer.
-``ring.bin`` holds, for each lane, how many steps were ever written (head) and the oldest that is still held (tail),
-then for each step the number of its episode, and for each episode its first step. One file more for each field.
+``replay.json`` describes the buffer; it is written last, so a folder without it is not a buffer. ``ring.bin`` has for
+each lane the number of steps ever written (head) and the oldest step still in it (tail), then the episode number of
+each slot, and the first step of each episode. Each field has a file of its own.
 
-A step's number counts from the lane's first and never goes back; it lies in slot ``number % slots``. Steps from tail
-to head, without head, are whole. The writer raises the tail before it writes over a step, and the head after it has
-written one; a reader reads the tail again after it has copied. So a process killed between any two instructions
-leaves a valid buffer, and a reader knows what was written over under its hands.
+Steps are counted from the lane's first and lie in slot ``number % slots``. Steps from tail to head, without head, are
+complete. The writer raises the tail before it overwrites a step, and the head after it has written one; a reader checks
+the tail again after copying. So a process killed between any two instructions leaves a valid buffer, and a reader knows
+what was overwritten while it copied.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _TURNSTILE = threading.Lock()
 
 
 def fence() -> None:
-    """Keep reads and writes of memory before this call before those after it, also on processors that reorder them.
+    """Memory fence: no read or write of memory is moved across this call, also on processors that reorder them.
 
-    Releasing a lock keeps what came before in front of it, taking it again keeps what follows behind it.
+    Releasing a lock orders what came before, acquiring it again what follows.
     """
     for _ in range(2):
         with _TURNSTILE:
@@ -46,11 +46,11 @@ class Storage:
     """A replay buffer's files as arrays.
 
     Attributes:
-        spec: What it holds.
-        heads: Steps ever written to each lane (lanes,).
-        tails: The oldest step that each lane still holds (lanes,).
-        episodes: The number of each slot's episode, counted in its lane (lanes, slots).
-        firsts: The first step of each episode, at its number modulo slots (lanes, slots).
+        spec: Fields and size.
+        heads: (lanes,) number of steps ever written to each lane.
+        tails: (lanes,) oldest step still in each lane.
+        episodes: (lanes, slots) episode number of each slot, counted in its lane.
+        firsts: (lanes, slots) first step of each episode, at its number modulo slots.
         fields: Values of each field by name (lanes * slots, ...), lane after lane.
     """
 
@@ -58,14 +58,14 @@ class Storage:
         self.spec = spec
         lanes, slots = spec.lanes, spec.slots
         self._ring = _map(folder / RING_FILE, _ring(spec), 1, writable)
-        ring = self._ring.view(np.ndarray)  # a plain array is several times quicker to index than a mapped one
+        ring = self._ring.view(np.ndarray)  # indexing a plain array is several times faster
         self.heads, self.tails = ring[:lanes], ring[lanes : 2 * lanes]
         self.episodes, self.firsts = ring[2 * lanes :].reshape(2, lanes, slots)
         self._mapped = [_map(folder / file_of(n), field, lanes * slots, writable) for n, field in spec.fields.items()]
         self.fields = {name: mapped.view(np.ndarray) for name, mapped in zip(spec.fields, self._mapped)}
 
     def flush(self) -> None:
-        """Bring everything written so far to the disk, fields first."""
+        """Flush to the disk, fields first."""
         for mapped in (*self._mapped, self._ring):
             mapped.flush()
 
@@ -79,16 +79,16 @@ def open_storage(folder: Path) -> Storage:
     """Open the buffer in ``folder`` for reading.
 
     Raises:
-        UserError: There is none, or its files are not whole.
+        UserError: There is none, or a file is damaged.
     """
     return Storage(folder, read_spec(folder / SPEC_FILE), writable=False)
 
 
 def create_or_open(folder: Path, spec: ReplaySpec) -> Storage:
-    """Open the buffer in ``folder`` for writing, or make it if it is not there; its room on disk is taken at once.
+    """Open the buffer in ``folder`` for writing, or create it there and reserve its space on disk.
 
     Raises:
-        UserError: It holds something else, its files are not whole, or the disk has no room.
+        UserError: It has other fields or another size, a file is damaged, or the disk is full.
     """
     if not (folder / SPEC_FILE).exists():
         for name, field in spec.fields.items():
@@ -108,16 +108,16 @@ def create_or_open(folder: Path, spec: ReplaySpec) -> Storage:
 
 
 def lock(folder: Path) -> int:
-    """Become the only writer of ``folder``; return the descriptor to close for giving that up (a kill closes it too).
+    """Lock ``folder`` for writing; return the descriptor, see :func:`rlstack.files.lock`.
 
     Raises:
-        UserError: Another process is the writer, or the folder cannot be made.
+        UserError: Another process writes it, or the folder cannot be created.
     """
     return files.lock(
         folder,
         LOCK_FILE,
-        f"The replay buffer in {folder} is being written already: it has one writer at a time. Stop the other one,"
-        " or give another folder.",
+        f"Another process is writing the replay buffer in {folder}, which has one writer at a time: stop it, or give"
+        " another folder.",
     )
 
 
@@ -126,17 +126,17 @@ def _ring(spec: ReplaySpec) -> Field:
 
 
 def _reserve(path: Path, size: int) -> None:
-    """Make a file of zeros whose room is its own: a full disk is an error now, not a crash in the middle of a run."""
+    """Create a file of zeros with its space reserved: a full disk is an error now, not a crash during the run."""
     try:
-        if size > shutil.disk_usage(path.parent).free:  # where room cannot be reserved, it would be filled with zeros
+        if size > shutil.disk_usage(path.parent).free:  # file systems without reservation would write zeros
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         with path.open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, size)
     except OSError as error:
         path.unlink(missing_ok=True)
         raise UserError(
-            f"Cannot take {size / 1e6:.0f} MB for the replay buffer's {path}: {error.strerror}. Make room, or give a"
-            " folder on another disk or a smaller capacity."
+            f"Cannot reserve {size / 1e6:.0f} MB for the replay buffer's {path}: {error.strerror}. Free some space, or"
+            " give a folder on another disk or a smaller capacity."
         ) from error
 
 

@@ -31,7 +31,7 @@ class TeleopInput:
         gripper: 1 opens, -1 closes, 0 leaves it.
         intervene: Whether the operator is in control; otherwise the other source of commands continues.
         joints: Joint positions of a leader arm, rad, by the robot's joint names; None: not a leader arm.
-        said: Events since the last reading: ``SAVE``, ``DISCARD``, ``STOP``.
+        events: ``SAVE``, ``DISCARD`` and ``STOP`` since the last reading.
     """
 
     linear: Array = field(default_factory=lambda: np.zeros(3))
@@ -39,7 +39,7 @@ class TeleopInput:
     gripper: float = 0.0
     intervene: bool = True
     joints: Mapping[str, float] | None = None
-    said: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
 
     @property
     def idle(self) -> bool:
@@ -50,6 +50,8 @@ class TeleopInput:
 class Device(Protocol):
     """A teleoperation device for one robot."""
 
+    _gripper: float = 0.0
+    """The gripper command that stays in force, of devices that derive from this class."""
     live: ClassVar[bool]
     """Whether a human operates it, so that the simulation must run in real time."""
     keys: ClassVar[str]
@@ -62,14 +64,11 @@ class Device(Protocol):
         """Open the device; raise ``UserError`` if it is not connected or a library is missing."""
 
     def read(self) -> TeleopInput:
-        """Return the operator's present input without blocking.
-
-        Raises:
-            UserError: The device was disconnected.
-        """
+        """Return the operator's present input without blocking; raise ``UserError`` if the device was disconnected."""
 
     def forget(self) -> None:
-        """Reset the gripper command for a new episode; optional for devices without state."""
+        """Leave the gripper alone until the next command, for a new episode; optional for devices without state."""
+        self._gripper = 0.0
 
     def close(self) -> None:
         """Release the device, even after an error or if it was never opened."""

@@ -1,40 +1,34 @@
-"""Mapping from gamepad axes and buttons (an Xbox pad, as Linux and ROS's joy number them) to operator input."""
+"""Gamepads: axes and buttons of an Xbox pad, as Linux and ROS's joy number them, to operator input."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
-from rlstack.hardware.devices import DISCARD, SAVE, STOP, TeleopInput
+from rlstack.hardware.devices import DISCARD, SAVE, STOP, Device, TeleopInput
 
 DEAD = 0.1
 """Dead zone: sticks do not return exactly to 0."""
 
-KEYS = (
-    "left stick  forward, back, left, right    right stick  up, down, turn    cross  tilt\n"
-    "A close, B open the gripper    hold LB: take over    X discard    Y good, next    Back stop"
-)
-
 _CLOSE, _OPEN, _DISCARD, _SAVE, _TAKE, _STOP = 0, 1, 2, 3, 4, 6
 
 
-class Pad:
-    """Maps a gamepad's axes and buttons to :class:`TeleopInput`.
+class Pad(Device):
+    """Base class of gamepads; the operator is in control while LB is held."""
 
-    Args:
-        held: Whether a button must be held to take control; otherwise the pad is always in control.
-    """
+    live: ClassVar[bool] = True
+    keys: ClassVar[str] = (
+        "left stick  forward, back, left, right    right stick  up, down, turn    cross  tilt\n"
+        "A close, B open the gripper    hold LB: take over    X discard    Y good, next    Back stop"
+    )
 
-    def __init__(self, held: bool = True) -> None:
-        self._held, self._gripper = held, 0.0
+    def __init__(self) -> None:
+        self._gripper = 0.0
         self._down: set[int] = set()
 
-    def forget(self) -> None:
-        """Leave the gripper alone until a button is pressed."""
-        self._gripper = 0.0
-
-    def hand(self, axes: Sequence[float], buttons: Sequence[int]) -> TeleopInput:
+    def input(self, axes: Sequence[float], buttons: Sequence[int]) -> TeleopInput:
         """Return the operator's input.
 
         Args:
@@ -46,13 +40,13 @@ class Pad:
         pressed, self._down = down - self._down, down
         if _CLOSE in pressed or _OPEN in pressed:
             self._gripper = -1.0 if _CLOSE in pressed else 1.0
-        said = tuple(word for button, word in ((_SAVE, SAVE), (_DISCARD, DISCARD), (_STOP, STOP)) if button in pressed)
+        events = ((_SAVE, SAVE), (_DISCARD, DISCARD), (_STOP, STOP))
         return TeleopInput(
             linear=np.array([stick[1], stick[0], stick[4]]),
             angular=np.array([-stick[6], stick[7], stick[3]]),
             gripper=self._gripper,
-            intervene=not self._held or _TAKE in down,
-            said=said,
+            intervene=_TAKE in down,
+            events=tuple(event for button, event in events if button in pressed),
         )
 
 

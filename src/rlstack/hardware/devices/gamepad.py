@@ -8,7 +8,7 @@ import struct
 
 from rlstack.errors import UserError
 from rlstack.hardware.devices import TeleopInput
-from rlstack.hardware.devices._pad import KEYS, Pad
+from rlstack.hardware.devices._pad import Pad
 from rlstack.kinds.manipulator.spec import Manipulator
 
 EVENT = struct.Struct("<IhBB")
@@ -19,7 +19,7 @@ FULL = 32767.0
 FIRST = "/dev/input/js0"
 
 
-class Gamepad:
+class Gamepad(Pad):
     """See :class:`rlstack.hardware.devices.Device`.
 
     Args:
@@ -27,12 +27,10 @@ class Gamepad:
         robot: The robot to teleoperate.
     """
 
-    live = True
-    keys = KEYS
-
     def __init__(self, where: str, robot: Manipulator) -> None:
+        super().__init__()
         self._path, self._file = where or FIRST, -1
-        self._pad, self._axes, self._buttons, self._part = Pad(), [0.0] * 8, [0] * 16, b""
+        self._axes, self._buttons, self._part = [0.0] * 8, [0] * 16, b""
 
     def open(self) -> None:
         """Open the device file."""
@@ -56,11 +54,7 @@ class Gamepad:
             if not data:
                 raise UserError(f"The gamepad {self._path} is gone: plug it in again.")
             self._take(data)
-        return self._pad.hand(self._axes, self._buttons)
-
-    def forget(self) -> None:
-        """Leave the gripper alone until a button is pressed."""
-        self._pad.forget()
+        return self.input(self._axes, self._buttons)
 
     def close(self) -> None:
         """Close the device file."""

@@ -16,31 +16,15 @@ from typing import Any
 import numpy as np
 
 from rlstack.errors import UserError
-from rlstack.hardware.devices import DISCARD, SAVE, STOP, TeleopInput, refuse_where
+from rlstack.hardware.devices import DISCARD, SAVE, STOP, Device, TeleopInput, refuse_where
 from rlstack.kinds.manipulator.spec import Manipulator
 
 FIRST_S, REPEATED_S = 0.3, 0.12
 """How long a key counts as held after its first press and after a repeat; terminals repeat 25 to 40 times a second
 after 0.25 to 0.6 s."""
 
-MOVES = {
-    "w": (0, 1.0),
-    "s": (0, -1.0),
-    "a": (1, 1.0),
-    "d": (1, -1.0),
-    "r": (2, 1.0),
-    "f": (2, -1.0),
-    "u": (3, 1.0),
-    "j": (3, -1.0),
-    "i": (4, 1.0),
-    "k": (4, -1.0),
-    "q": (5, 1.0),
-    "e": (5, -1.0),
-    "up": (0, 1.0),
-    "down": (0, -1.0),
-    "left": (1, 1.0),
-    "right": (1, -1.0),
-}
+_AXES = (("w", "s"), ("a", "d"), ("r", "f"), ("u", "j"), ("i", "k"), ("q", "e"), ("up", "down"), ("left", "right"))
+MOVES = {key: (axis % 6, sign) for axis, keys in enumerate(_AXES) for key, sign in zip(keys, (1.0, -1.0))}
 """By key: the axis (x, y, z, then the rotations about them) and the direction."""
 
 _ARROWS = {"A": "up", "B": "down", "C": "right", "D": "left"}
@@ -48,10 +32,10 @@ _SEQUENCE = re.compile(r"\x1b(?:\[([0-9;]*)[ -/]*([@-~])|O([0-9]*)([@-~]))")
 """Escape sequences of keys without a character (ECMA-48; xterm's control sequences): numbers, the second of which
 is 2 with Shift, and a letter."""
 _SHIFT = "2"
-_SAID = {"\r": SAVE, "\n": SAVE, "\x7f": DISCARD, "\b": DISCARD, "\x1b": STOP, "\x03": STOP, "\x04": STOP}
+_EVENTS = {"\r": SAVE, "\n": SAVE, "\x7f": DISCARD, "\b": DISCARD, "\x1b": STOP, "\x03": STOP, "\x04": STOP}
 
 
-class Keyboard:
+class Keyboard(Device):
     """See :class:`rlstack.hardware.devices.Device`.
 
     Args:
@@ -91,10 +75,10 @@ class Keyboard:
 
     def read(self) -> TeleopInput:
         """Return the input of the keys."""
-        now, said = time.monotonic(), []
+        now, events = time.monotonic(), []
         for key in self._keys():
-            if key in _SAID:
-                said.append(_SAID[key])
+            if key in _EVENTS:
+                events.append(_EVENTS[key])
             elif key == "t":
                 self._intervene = not self._intervene
             elif key in ("c", "o", " "):
@@ -108,11 +92,7 @@ class Keyboard:
         motion = np.zeros(6)
         for axis, side in self._until:
             motion[axis] = side
-        return TeleopInput(motion[:3], motion[3:], self._gripper, self._intervene, said=tuple(said))
-
-    def forget(self) -> None:
-        """Leave the gripper alone until a key is pressed."""
-        self._gripper = 0.0
+        return TeleopInput(motion[:3], motion[3:], self._gripper, self._intervene, events=tuple(events))
 
     def close(self) -> None:
         """Restore the terminal's settings."""

@@ -5,7 +5,6 @@ The arm's file maps servos to the robot's joints. Servo torque is switched off, 
 
 from __future__ import annotations
 
-import importlib
 import math
 import time
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from rlstack import schema
 from rlstack.errors import UserError
 from rlstack.hardware.devices import TeleopInput
 from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.libraries import import_library
 from rlstack.schema import value
 
 TICKS = 4096
@@ -84,7 +84,7 @@ class Leader:
         for what in ("id", "joint"):
             named = [getattr(servo, what) for servo in self._arm.servos]
             if len(set(named)) != len(named) or not named:
-                raise UserError(f"{where}: servos: each needs {what} of its own, and there must be one at least.")
+                raise UserError(f"{where}: servos: there must be at least one, each with its own {what}.")
         self._port: Any = None
         self._group: Any = None
         self._silent_at: float | None = None
@@ -95,12 +95,7 @@ class Leader:
 
     def open(self) -> None:
         """Open the port, find every servo and switch off its torque."""
-        try:
-            sdk = importlib.import_module("scservo_sdk")
-        except ImportError as error:
-            raise UserError(
-                f"A leader arm needs Feetech's library ({error}): pip install 'rlstack[teleop]'."
-            ) from error
+        sdk = import_library("scservo_sdk", "teleop")
         arm = self._arm
         port = sdk.PortHandler(arm.port)
         try:

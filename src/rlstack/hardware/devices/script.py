@@ -70,13 +70,13 @@ class Script:
     def read(self) -> TeleopInput:
         """Return the next step's input; after the last step, stop."""
         if self._at >= len(self._moves):
-            return TeleopInput(intervene=False, said=(STOP,))
+            return TeleopInput(intervene=False, events=(STOP,))
         move, first = self._moves[self._at], self._step == 0
         self._step += 1
         if self._step >= move.steps:
             self._at, self._step = self._at + 1, 0
-        said = (move.said,) if move.said and first else ()
-        return TeleopInput(np.array(move.linear), np.array(move.angular), move.gripper, move.intervene, said=said)
+        events = (move.said,) if move.said and first else ()
+        return TeleopInput(np.array(move.linear), np.array(move.angular), move.gripper, move.intervene, events=events)
 
     def close(self) -> None:
         """Do nothing."""

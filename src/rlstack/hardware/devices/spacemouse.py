@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rlstack.errors import UserError
-from rlstack.hardware.devices import SAVE, TeleopInput
+from rlstack.hardware.devices import SAVE, Device, TeleopInput
 from rlstack.kinds.manipulator.spec import Manipulator
 
 DEAD = 0.05
@@ -25,7 +25,7 @@ _MOST = 64
 """Most reports read at once; one arrives about every 8 ms while the cap moves."""
 
 
-class SpaceMouse:
+class SpaceMouse(Device):
     """See :class:`rlstack.hardware.devices.Device`.
 
     Args:
@@ -90,11 +90,7 @@ class SpaceMouse:
         if motion.any() or left or right:
             self._moved_at = now
         leads = now - self._moved_at < LINGER_S
-        return TeleopInput(motion[:3], motion[3:], self._gripper, leads, said=(SAVE,) if both else ())
-
-    def forget(self) -> None:
-        """Leave the gripper alone until a button is pressed."""
-        self._gripper = 0.0
+        return TeleopInput(motion[:3], motion[3:], self._gripper, leads, events=(SAVE,) if both else ())
 
     def close(self) -> None:
         """Close the device."""

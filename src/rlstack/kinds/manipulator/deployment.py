@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from rlstack.arrays import Array
-from rlstack.bringup.deployment import ODOMETRY, Deployment, Timeouts, TrackedPoint, checked_point
-from rlstack.bringup.process import Parameter
+from rlstack.bringup.kind_deployment import ODOMETRY, KindDeployment, Timeouts, TrackedPoint, checked_point
+from rlstack.bringup.node_process import Parameter
 from rlstack.bringup.robot_group import Point, RobotGroup
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.guard_config import ManipulatorGuardConfig
@@ -21,8 +21,8 @@ _ROBOT_WAITS = 2.0
 """Multiple of a policy's longest silence after which the robot node stops, so that the guard acts first."""
 
 
-class ManipulatorDeployment(Deployment):
-    """See :class:`rlstack.bringup.deployment.Deployment`."""
+class ManipulatorDeployment(KindDeployment):
+    """See :class:`rlstack.bringup.kind_deployment.KindDeployment`."""
 
     TAKES = frozenset({"cmd_joints_type"})
     AFTER_POLICY = "the guard holds the arm and then parks it"

@@ -9,11 +9,11 @@ import numpy as np
 from rlstack.arrays import Array
 from rlstack.guard.decision import CommonMode, Decision, Mode
 from rlstack.guard.guard import Guard, LimitedCommand, Signals
-from rlstack.guard.observation import LARGEST
-from rlstack.guard.watch import SLACK_S
+from rlstack.guard.observation import read_signals
 from rlstack.kinds.manipulator.guard_collision import CollisionModel
 from rlstack.kinds.manipulator.guard_config import ManipulatorGuardConfig
-from rlstack.kinds.manipulator.guard_limiter import CommandLimiter
+from rlstack.kinds.manipulator.guard_fallback import ParkingFallback
+from rlstack.kinds.manipulator.guard_limits import ManipulatorTargetLimiter
 from rlstack.kinds.manipulator.spec import Manipulator
 
 _JITTER_S, _GAP_S = 0.05, 0.1
@@ -63,35 +63,28 @@ class ManipulatorGuard(Guard[JointsSeen]):
 
     While disarmed, nothing is published; a simulated arm, or one with locking drives, stays where it is.
 
-    Args:
-        robot: The robot.
-        config: Limits and times; the robot's own if None.
+    See :class:`rlstack.guard.guard.Guard`.
 
     Raises:
         UserError: The model that defines its kinematics cannot be read.
     """
 
     CONFIG = ManipulatorGuardConfig
-    COMMAND = "joint_target"
-    """Name of the commanded signal: (joints,) rad or m."""
+    COMMAND = "joint_target"  # (joints,) rad or m
     OBSERVED = ("joint_position", "joint_velocity")
+    SAFE_MODE = ManipulatorMode.HOLD
+    config: ManipulatorGuardConfig
 
     def __init__(self, robot: Manipulator, config: ManipulatorGuardConfig | None = None) -> None:
-        self.robot = robot
-        self.config = config or ManipulatorGuardConfig.from_robot(robot)
-        super().__init__(self.config, len(robot.drives))
+        super().__init__(robot, config)
         self.body = CollisionModel(robot)
-        self._limiter = CommandLimiter(robot, self.config, self.body)
+        self._limiter = ManipulatorTargetLimiter(robot, self.config, self.body)
+        self._fallback = ParkingFallback(robot, self.config, self._limiter)
         # fingers are light and move fast where nothing is between them
         fastest = np.array([drive.velocity_max for drive in robot.drives])
         fastest[np.isin(np.arange(len(fastest)), self.body.arm, invert=True)] = np.inf
         self._fastest = self.config.overspeed * fastest
         self._names = [drive.name for drive in robot.drives]
-
-    @property
-    def tick_s(self) -> float:
-        """One control period: holding continues without observations."""
-        return self.config.period_s
 
     @property
     def notes(self) -> str:
@@ -101,18 +94,10 @@ class ManipulatorGuard(Guard[JointsSeen]):
         return f"The arm is not kept from touching itself: {self.body.blind}"
 
     def _parse(self, stamp_s: float, signals: Signals) -> JointsSeen | str:
-        found = []
-        for name in self.OBSERVED:
-            try:
-                array = np.asarray(signals[name], dtype=float)
-            except (KeyError, TypeError, ValueError):
-                return f"the observation's {name} is missing or not numbers"
-            if array.shape != (self.elements,):
-                return f"the observation's {name} has shape {array.shape}, not ({self.elements},)"
-            if not (np.abs(array) < LARGEST).all():
-                return f"the observation's {name} is not finite, or beyond anything real"
-            found.append(array)
-        seen = JointsSeen(stamp_s, *found)
+        found = read_signals(signals, dict.fromkeys(self.OBSERVED, self.elements))
+        if isinstance(found, str):
+            return found
+        seen = JointsSeen(stamp_s, *map(np.array, found))
         since_s = stamp_s - self._newest_stamp_s
         if self._seen is not None and since_s <= self.config.observation_timeout_s:
             most = self._fastest * (min(since_s, _GAP_S) + _JITTER_S)
@@ -120,7 +105,7 @@ class ManipulatorGuard(Guard[JointsSeen]):
             if over[k := int(np.argmax(over))] > 0.0:
                 return (
                     f"{self._names[k]} is at {seen.position[k]:.2f} and was at {self._seen.position[k]:.2f} (rad or m)"
-                    f" {since_s:.3f} s before: it cannot have come that far"
+                    f" {since_s:.3f} s before: it cannot have moved that far"
                 )
         return seen
 
@@ -139,7 +124,8 @@ class ManipulatorGuard(Guard[JointsSeen]):
                 )
         return super().arm(time_s)
 
-    def _broken(self, seen: JointsSeen) -> str:
+    def _broken_limit(self, seen: JointsSeen) -> str:
+        """Return which joint is far too fast, or an empty string."""
         over = np.abs(seen.velocity) - self._fastest
         k = int(np.argmax(over))
         if over[k] <= 0.0:
@@ -150,53 +136,38 @@ class ManipulatorGuard(Guard[JointsSeen]):
         self._limiter.start(t, seen.position)
         self._enter(CommonMode.POLICY, t, "armed")
 
-    def _hold(self, t: float, reason: str, may_return: bool) -> None:
-        self._watch.forget()
-        self._may_return = may_return
-        self._enter(ManipulatorMode.HOLD, t, reason)
-
-    def _blind(self, t: float, before: Mode, silent_s: float) -> Decision:
+    def _on_missing_observations(self, t: float, before: Mode, reason: str) -> Decision:
         """Handle missing observations: holding works without joint states, parking does not."""
         if self.mode is not ManipulatorMode.HOLD:
-            self._hold(
-                t,
-                f"no valid observation for {silent_s:.2f} s: {self._refused_observation}",
-                self._may_return or self.mode is CommonMode.POLICY,
-            )
+            self._enter_safe_mode(t, reason, self._may_return or self.mode is CommonMode.POLICY)
         if t - self._mode_t > self.config.hold_before_parking_s:
             self._stop(f"held for {t - self._mode_t:.0f} s ({self.reason})")
             return self._off(before)
-        return self._say(before, self._again(t))
+        return self._command(before, self._repeat(t))
 
-    def _act(self, t: float, before: Mode) -> Decision:
+    def _act(self, t: float, before: Mode, seen: JointsSeen) -> Decision:
         """Answer the newest observation by holding or parking, or switch to the mode that is due."""
-        seen, config = self._seen, self.config
-        assert seen is not None  # nothing is armed without an observation
-        broken = self._broken(seen)
-        if broken and self._may_return:
-            self._may_return, self.reason = False, broken
-        good = self._may_return and self._watch.good_for_s(t) + SLACK_S >= config.recover_after_s
-        if good and self._watch.fresh(t):
-            return self._hand_over(t, before, "all is in time again")
-        if self.mode is ManipulatorMode.HOLD and t - self._mode_t > config.hold_before_parking_s:
-            if not config.park:
+        if broken := self._broken_limit(seen):
+            self._bar_policy(broken)
+        if self._policy_is_back(t):
+            return self._hand_over(t, before, "everything is on time again")
+        if self.mode is ManipulatorMode.HOLD and t - self._mode_t > self.config.hold_before_parking_s:
+            if not self.config.park:
                 self._stop(f"held for {t - self._mode_t:.0f} s ({self.reason})")
                 return self._off(before)
             self._enter(ManipulatorMode.PARK, t, self.reason)
         if self.mode is ManipulatorMode.PARK:
-            target, over = self._limiter.towards_rest(t)
+            target, over = self._fallback.towards_rest(t)
             if over:
                 self._stop(f"parked ({self.reason})")
                 return self._off(before)
-            return self._say(before, LimitedCommand(target))
-        return self._say(before, self._again(t))
+            return self._command(before, LimitedCommand(target))
+        return self._command(before, self._repeat(t))
 
-    def _pass_on(self, t: float, wanted: Array) -> LimitedCommand:
-        assert self._seen is not None
-        held, reasons = self._limiter.pass_on(t, wanted, self._seen.position, self._seen.velocity)
-        return LimitedCommand(held, bool(reasons), held_for=reasons)
+    def _limit(self, t: float, wanted: Array) -> LimitedCommand:
+        return self._limiter.pass_on(t, wanted, self._newest.position, self._newest.velocity)
 
-    def _again(self, t: float) -> LimitedCommand:
+    def _repeat(self, t: float) -> LimitedCommand:
         return LimitedCommand(self._limiter.hold(t))
 
 

@@ -9,14 +9,16 @@ from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.kinds.manipulator.urdf import describe, manipulator_urdf
 from rlstack.robots.inertia import Inertial, inertial
-from rlstack.robots.mjcf.articulated import add_articulated, read_mjcf_spec, read_urdf_spec
+from rlstack.robots.kind_models import KindModels, UrdfOptions, checked_model
+from rlstack.robots.mjcf_articulated import add_articulated, read_mjcf_spec, read_urdf_spec
 from rlstack.robots.model import Model, read_mjcf, read_urdf
 from rlstack.robots.model_check import ModelCheck
-from rlstack.robots.robot_models import RobotModels, UrdfOptions, checked_model
 
 
-class ManipulatorModels(RobotModels[Manipulator]):
-    """See :class:`rlstack.robots.robot_models.RobotModels`."""
+class ManipulatorModels(KindModels[Manipulator]):
+    """See :class:`rlstack.robots.kind_models.KindModels`."""
+
+    urdf = staticmethod(manipulator_urdf)
 
     def add_to_mujoco(self, spec: Any, robot: Manipulator, prefix: str, timestep_s: float) -> Any:
         """Add the robot; each actuator's control is its joint's position."""
@@ -27,10 +29,6 @@ class ManipulatorModels(RobotModels[Manipulator]):
             checked_model(robot)
             own = read_mjcf_spec(found.path)
         return add_articulated(spec, robot, own, prefix, where=found.where, height_m=0.0)
-
-    def urdf(self, robot: Manipulator, options: UrdfOptions) -> ET.Element:
-        """Return the model that the file names, with the file's limits and resolved mesh paths."""
-        return manipulator_urdf(robot, options)
 
     def source(self, robot: Manipulator) -> Model:
         """Return links and joints of the model that the file names or describes."""

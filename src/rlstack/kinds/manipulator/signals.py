@@ -1,5 +1,5 @@
 """Manipulators on the common topics: joints by name, the arm's before the gripper's."""
 
-from rlstack.interfaces.robot_signals import RobotSignals
+from rlstack.interfaces.kind_signals import KindSignals
 
-SIGNALS = RobotSignals()
+SIGNALS = KindSignals()

@@ -8,8 +8,8 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.robots import frames
+from rlstack.sim.kind_simulation import JointTargetSimulation
 from rlstack.sim.obstacle import OBJECT
-from rlstack.sim.robot_simulation import JointTargetSimulation
 
 if TYPE_CHECKING:
     from rlstack.sim.simulation import Simulation

@@ -14,25 +14,22 @@ from rlstack.errors import UserError
 from rlstack.robots.joints import DrivenJoint, PrismaticJoint, RevoluteJoint
 from rlstack.robots.links import Link, LinkInertial, check_links
 from rlstack.robots.model_file import resolve
-from rlstack.robots.spec import RobotSpec, load_robot, robot_names
-from rlstack.schema import to_data, value
+from rlstack.robots.spec import RobotSpec, load_robot
+from rlstack.schema import check_boxes, to_data, value
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArmLimits:
+class ManipulatorLimits:
     """Limits that the guard enforces; a recipe or an operator may only tighten them."""
 
-    workspace_min_m: tuple[float, float, float] = value(unit="m")
-    workspace_max_m: tuple[float, float, float] = value(unit="m")
-    """The box, in ``base_link``, that the tool may be in."""
-    tool_velocity_m_s: float = value(unit="m/s", above=0.0)
+    workspace_min_m: tuple[float, float, float] = value(
+        unit="m", text="Lower corner of the box in base_link that the tool must stay in"
+    )
+    workspace_max_m: tuple[float, float, float] = value(unit="m", text="Upper corner of that box")
+    tool_velocity_m_s: float = value(unit="m/s", above=0.0, text="Largest speed of an arm's tool")
 
     def __post_init__(self) -> None:
-        if any(low >= high for low, high in zip(self.workspace_min_m, self.workspace_max_m)):
-            raise ValueError(
-                f"workspace_max_m: {list(self.workspace_max_m)} is not allowed: every number must be above"
-                f" workspace_min_m ({list(self.workspace_min_m)})."
-            )
+        check_boxes(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,9 +97,11 @@ class Manipulator(RobotSpec):
     """Whether its controller compensates gravity, so that the stiffness does not have to."""
     tool_link: str
     """The model's link whose pose is the tool's."""
-    limits: ArmLimits
+    limits: ManipulatorLimits
     work: WorkArea | None = None
     """Where tasks take place; by default as for the Panda."""
+
+    has_links = fixed_base = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -123,18 +122,8 @@ class Manipulator(RobotSpec):
                 if low < least or high > most:
                     raise ValueError(
                         f"work.{name}: {[low, high]} is not allowed: must lie in limits' workspace, {[least, most]},"
-                        " where the guard lets the tool be."
+                        " in which the guard keeps the tool."
                     )
-
-    @property
-    def has_links(self) -> bool:
-        """True: a camera may sit on the hand."""
-        return True
-
-    @property
-    def fixed_base(self) -> bool:
-        """True: it stands on a mount."""
-        return True
 
     @property
     def end_effector(self) -> str:
@@ -194,8 +183,8 @@ class Manipulator(RobotSpec):
         if len(theirs) > 1 or (self.gravity_compensation and theirs == {False}):
             each = ", ".join(f"{name} has {str(value).lower()}" for name, value in compensated.items())
             raise UserError(
-                f"{self.name}: gravity_compensation is of all arms of a robot, and {each}: leave it out, and take arms"
-                " that have the same."
+                f"{self.name}: gravity_compensation applies to all arms of a robot, and {each}: leave it out, and use"
+                " arms that have the same."
             )
         try:
             return replace(self, arms=tuple(arms), joints=tuple(joints), gravity_compensation=theirs.pop())
@@ -203,17 +192,6 @@ class Manipulator(RobotSpec):
             raise UserError(f"{self.name}: {error} Give each of its arms another prefix.") from error
 
 
-def load_manipulator(name_or_path: str | Path) -> Manipulator:
-    """Read the robot file of a manipulator; see :func:`rlstack.robots.spec.load_robot`.
-
-    Raises:
-        UserError: The file is missing or invalid, or the robot is of another kind.
-    """
-    robot = load_robot(name_or_path)
-    if not isinstance(robot, Manipulator):
-        known = ", ".join(robot_names("manipulator"))
-        raise UserError(f"{robot.name} is a {robot.kind}, but a manipulator is required here, such as {known}.")
-    return robot
-
+load_manipulator = Manipulator.load
 
 SPEC = Manipulator

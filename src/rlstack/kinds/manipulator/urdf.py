@@ -11,12 +11,13 @@ from pathlib import Path
 
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots.inertia import Inertial
 from rlstack.robots.joints import DrivenJoint
+from rlstack.robots.kind_models import Meshes, UrdfOptions, check_model
 from rlstack.robots.model import parse_urdf, read_urdf
 from rlstack.robots.model_file import find_mesh, resolve
-from rlstack.robots.robot_models import Meshes, UrdfOptions, check_model
 from rlstack.robots.spec import load_robot
-from rlstack.robots.urdf.parts import (
+from rlstack.robots.urdf import (
     BODY,
     add_joint,
     add_link,
@@ -58,7 +59,7 @@ def describe(robot: Manipulator) -> Description:
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".xml" and "<mujoco" in text:
         if robot.inertials:
-            raise UserError(f"{robot.name}: inertials are not for an MJCF such as {path}: leave them out.")
+            raise UserError(f"{robot.name}: inertials do not apply to an MJCF such as {path}: leave them out.")
         return Description(str(path), None, path)
     root = parse_urdf(text, str(path))
     read_urdf(text, str(path))
@@ -96,11 +97,7 @@ def _settle_inertial(link: ET.Element) -> None:
     mass = own.find("mass") if own is not None else None
     if mass is not None and float(mass.get("value", "0")) > 0.0:
         return
-    nothing = add_link(ET.Element("robot"), "").find("inertial")
-    if own is not None:
-        link.remove(own)
-    if nothing is not None:
-        link.insert(0, nothing)
+    _set_inertial(link)
 
 
 def _set_limits(element: ET.Element, joint: DrivenJoint) -> None:
@@ -109,7 +106,7 @@ def _set_limits(element: ET.Element, joint: DrivenJoint) -> None:
         limit = ET.SubElement(element, "limit")
     for key, bound in joint_limit(joint).items():
         limit.set(key, number(bound))
-    for tag in ("mimic", "safety_controller"):  # driven directly; soft limits are not the file's
+    for tag in ("mimic", "safety_controller"):  # every joint is driven; its limits are the file's
         if (other := element.find(tag)) is not None:
             element.remove(other)
 
@@ -131,11 +128,14 @@ def _weigh(robot: Manipulator, root: ET.Element, where: str) -> None:
     for name, own in robot.inertials.items():
         if name not in links:
             raise UserError(f"{where} has no link '{name}', for which {robot.name} has inertials: {', '.join(links)}.")
-        inertial = add_link(ET.Element("robot"), name, own.piece).find("inertial")
-        assert inertial is not None
-        if (old := links[name].find("inertial")) is not None:
-            links[name].remove(old)
-        links[name].insert(0, inertial)
+        _set_inertial(links[name], own.piece)
+
+
+def _set_inertial(link: ET.Element, piece: Inertial | None = None) -> None:
+    inertial = add_link(ET.Element("robot"), "", piece)[0]
+    if (old := link.find("inertial")) is not None:
+        link.remove(old)
+    link.insert(0, inertial)
 
 
 def _stand_together(robot: Manipulator) -> ET.Element:

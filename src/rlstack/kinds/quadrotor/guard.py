@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.guard.decision import CommonMode, Decision, Mode
-from rlstack.guard.guard import Guard, LimitedCommand, Signals
-from rlstack.guard.observation import Observation, parse
-from rlstack.guard.watch import SLACK_S
+from rlstack.guard.guard import Guard, LimitedCommand
+from rlstack.guard.observation import Observation
 from rlstack.kinds.quadrotor.guard_config import QuadrotorGuardConfig
 from rlstack.kinds.quadrotor.guard_fallback import HoverFallback
 from rlstack.kinds.quadrotor.guard_limits import broken_limit
@@ -43,27 +42,26 @@ class QuadrotorGuard(Guard[Observation]):
         HOVER --hover_before_landing_s--> LAND --on the floor--> DISARMED
         any armed mode --no valid observation--> DISARMED;  any --estop--> ESTOP --clear_estop--> DISARMED
 
-    Args:
-        robot: The robot.
-        config: Limits and times; the robot's own if None.
+    See :class:`rlstack.guard.guard.Guard`.
     """
 
     CONFIG = QuadrotorGuardConfig
-    COMMAND = "rotor_speed"
-    """Name of the commanded signal: (rotors,) rad/s."""
+    COMMAND = "rotor_speed"  # (rotors,) rad/s
+    SAFE_MODE = QuadrotorMode.HOVER
+    config: QuadrotorGuardConfig
 
     def __init__(self, robot: Quadrotor, config: QuadrotorGuardConfig | None = None) -> None:
-        self.robot = robot
-        self.config = config or QuadrotorGuardConfig.from_robot(robot)
-        super().__init__(self.config, len(robot.rotors))
+        super().__init__(robot, config)
         self._fallback = HoverFallback(robot, self.config)
         self._upright_t = 0.0
 
-    def _parse(self, stamp_s: float, signals: Signals) -> Observation | str:
-        return parse(stamp_s, signals)
-
-    def _broken(self, seen: Observation) -> str:
+    def _broken_limit(self, seen: Observation) -> str:
         return broken_limit(seen, self.config)
+
+    @property
+    def tick_s(self) -> float:
+        """When a policy's command is stale: nothing flies without observations."""
+        return self.config.staleness_s
 
     def _begin(self, t: float, seen: Observation) -> None:
         flying = self._is_flying(seen)
@@ -78,39 +76,33 @@ class QuadrotorGuard(Guard[Observation]):
     def _is_flying(self, seen: Observation) -> bool:
         return seen.position[2] - self.config.floor_m >= self.config.airborne_height_m
 
-    def _pass_on(self, t: float, wanted: NDArray[np.float64]) -> LimitedCommand:
+    def _limit(self, t: float, wanted: NDArray[np.float64]) -> LimitedCommand:
         return self._fallback.pass_on(t, wanted.tolist())
 
-    def _again(self, t: float) -> LimitedCommand:
+    def _repeat(self, t: float) -> LimitedCommand:
         return self._fallback.pass_on(t, self._fallback.limiter.sent)
 
-    def _malformed(self, t: float, problem: str) -> None:
+    def _on_malformed_command(self, t: float, problem: str) -> None:
         if self.mode is QuadrotorMode.TAKEOFF:
-            self._hold(t, problem, may_return=False)
+            self._enter_safe_mode(t, problem, may_return=False)
         elif self.mode is QuadrotorMode.HOVER:
-            super()._malformed(t, problem)
+            super()._on_malformed_command(t, problem)
 
-    def _blind(self, t: float, before: Mode, silent_s: float) -> Decision:
+    def _on_missing_observations(self, t: float, before: Mode, reason: str) -> Decision:
         """Stop the motors: a quadrotor cannot fly without observations."""
-        assert self._seen is not None  # nothing is armed without an observation
-        grounded = self.mode is QuadrotorMode.TAKEOFF and not self._is_flying(self._seen)
-        self._stop(f"no valid observation for {silent_s:.2f} s: {self._refused_observation}")
+        grounded = self.mode is QuadrotorMode.TAKEOFF and not self._is_flying(self._newest)
+        self._stop(reason)
         self.stopped_unseen = grounded
         return self._off(before)
 
-    def _hold(self, t: float, reason: str, may_return: bool) -> None:
-        assert self._seen is not None  # nothing is armed without an observation
-        self._fallback.hold(self._seen)
-        self._watch.forget()
-        self._may_return = may_return
+    def _enter_safe_mode(self, t: float, reason: str, may_return: bool) -> None:
+        self._fallback.hold(self._newest)
         self._upright_t = t
-        self._enter(QuadrotorMode.HOVER, t, reason)
+        super()._enter_safe_mode(t, reason, may_return)
 
-    def _act(self, t: float, before: Mode) -> Decision:
+    def _act(self, t: float, before: Mode, seen: Observation) -> Decision:
         """Answer the newest observation with the classical controller, or switch to the mode that is due."""
-        seen, config = self._seen, self.config
-        assert seen is not None  # nothing is armed without an observation
-        in_mode_s = t - self._mode_t
+        config, in_mode_s = self.config, t - self._mode_t
         if seen.tilt_rad < 0.5 * math.pi:
             self._upright_t = t
         elif t - self._upright_t > config.tumble_s:
@@ -118,18 +110,17 @@ class QuadrotorGuard(Guard[Observation]):
             return self._off(before)
         if self.mode is QuadrotorMode.TAKEOFF:
             if self._fallback.below_top_m(seen) < config.takeoff_tolerance_m:
-                if self._watch.fresh(t) and not broken_limit(seen, config):
+                if self._monitor.fresh(t) and not broken_limit(seen, config):
                     return self._hand_over(t, before, "at the take-off height")
                 self._fallback.hold_top()
                 self._may_return = True
-                self._enter(QuadrotorMode.HOVER, t, "at the take-off height, no policy in time")
+                self._enter(QuadrotorMode.HOVER, t, "at the take-off height, no policy on time")
             elif in_mode_s > config.takeoff_height_m / config.takeoff_speed_m_s + config.hover_before_landing_s:
                 self._fallback.descend()
                 self._enter(QuadrotorMode.LAND, t, "the take-off height was not reached")
         elif self.mode is QuadrotorMode.HOVER:
-            good = self._may_return and self._watch.good_for_s(t) + SLACK_S >= config.recover_after_s
-            if good and self._watch.fresh(t) and not broken_limit(seen, config):
-                return self._hand_over(t, before, "the policy is in time again")
+            if self._policy_is_back(t) and not broken_limit(seen, config):
+                return self._hand_over(t, before, "the policy is on time again")
             if in_mode_s >= config.hover_before_landing_s:
                 self._fallback.descend()
                 self._enter(QuadrotorMode.LAND, t, self.reason)
@@ -137,7 +128,7 @@ class QuadrotorGuard(Guard[Observation]):
         if landed:
             self._stop(f"landed ({self.reason})")
             return self._off(before)
-        return self._say(before, passed)
+        return self._command(before, passed)
 
 
 GUARD = QuadrotorGuard

@@ -8,7 +8,7 @@ from rlstack.control.hover import LEAD_M, LONGEST_STEP_S, Descent, HoverControll
 from rlstack.guard.guard import LimitedCommand
 from rlstack.guard.observation import Observation
 from rlstack.kinds.quadrotor.guard_config import QuadrotorGuardConfig
-from rlstack.kinds.quadrotor.guard_limiter import CommandLimiter
+from rlstack.kinds.quadrotor.guard_limits import RotorSpeedLimiter
 from rlstack.kinds.quadrotor.spec import Quadrotor
 
 FENCE_MARGIN_M = 0.1
@@ -16,17 +16,12 @@ FENCE_MARGIN_M = 0.1
 
 
 class HoverFallback:
-    """Climbs, hovers and descends with the classical controller; the policy's commands pass through its limiter, too.
-
-    Args:
-        robot: The robot.
-        config: Limits and speeds.
-    """
+    """Climbs, hovers and descends with the classical controller; its limiter limits the policy's commands, too."""
 
     def __init__(self, robot: Quadrotor, config: QuadrotorGuardConfig) -> None:
         self._config = config
         self._controller = HoverController(robot)
-        self.limiter = CommandLimiter(robot, config)
+        self.limiter = RotorSpeedLimiter(robot, config)
         """Limiter for all commands."""
         self._low, self._hover_speed = robot.rotor_model.speed_min_rad_s, robot.hover_speed_rad_s
         self._motors_t = 0.0

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots.inertia import inertial
-from rlstack.robots.mjcf.parts import BODY, COLLISION_GROUP, VISUAL_GROUP, add_camera, set_inertial
-from rlstack.robots.mjcf.world import import_mujoco
+from rlstack.robots.mjcf import BODY, COLLISION_GROUP, VISUAL_GROUP, add_camera, import_mujoco, set_inertial
 
 _FRONT, _REAR, _DARK, _LIGHT = (1.0, 0.42, 0.05), (0.15, 0.45, 0.85), (0.12, 0.12, 0.14), (0.75, 0.75, 0.78)
 

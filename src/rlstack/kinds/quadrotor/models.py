@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
 from typing import Any
 
 from rlstack.errors import UserError
@@ -10,24 +9,19 @@ from rlstack.kinds.quadrotor.mjcf import add_quadrotor
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.kinds.quadrotor.urdf import quadrotor_urdf
 from rlstack.robots.inertia import Inertial, inertial
+from rlstack.robots.kind_models import KindModels
 from rlstack.robots.model_check import ModelCheck
-from rlstack.robots.robot_models import RobotModels, UrdfOptions
 
 
-class QuadrotorModels(RobotModels[Quadrotor]):
-    """See :class:`rlstack.robots.robot_models.RobotModels`."""
+class QuadrotorModels(KindModels[Quadrotor]):
+    """See :class:`rlstack.robots.kind_models.KindModels`."""
+
+    add_to_mujoco = staticmethod(add_quadrotor)
+    urdf = staticmethod(quadrotor_urdf)
 
     def rest_height(self, robot: Quadrotor) -> float:
         """Return half the height of the collision shape, m."""
         return robot.body.collision_height_m / 2.0
-
-    def add_to_mujoco(self, spec: Any, robot: Quadrotor, prefix: str, timestep_s: float) -> Any:
-        """Add the robot: one free body without actuators."""
-        return add_quadrotor(spec, robot, prefix, timestep_s)
-
-    def urdf(self, robot: Quadrotor, options: UrdfOptions) -> ET.Element:
-        """Return its body, with rotors as links, frames or shapes."""
-        return quadrotor_urdf(robot, options)
 
     def inertial(self, robot: Quadrotor) -> Inertial:
         """Return the body's mass properties."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rlstack.interfaces.robot_signals import Range, RobotSignals
+from rlstack.interfaces.kind_signals import KindSignals, Range
 from rlstack.kinds.quadrotor.spec import Quadrotor
 
 
-class QuadrotorSignals(RobotSignals):
-    """See :class:`rlstack.interfaces.robot_signals.RobotSignals`."""
+class QuadrotorSignals(KindSignals):
+    """See :class:`rlstack.interfaces.kind_signals.KindSignals`."""
 
     def element_names(self, robot: Quadrotor) -> dict[str, tuple[str, ...]]:
         """Return the rotors' names."""

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from rlstack.arrays import Array
 from rlstack.interfaces.backend import Signals
-from rlstack.sim.robot_simulation import MOTION, RobotSimulation
-from rlstack.sim.validation import checked_command
+from rlstack.sim.input_checks import checked_command
+from rlstack.sim.kind_simulation import MOTION, KindSimulation
 
 if TYPE_CHECKING:
     from rlstack.sim.simulation import Simulation
 
 
-class QuadrotorSimulation(RobotSimulation):
+class QuadrotorSimulation(KindSimulation):
     """One quadrotor."""
 
     commanded = ("rotor_speed",)

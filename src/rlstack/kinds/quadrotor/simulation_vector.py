@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,7 +13,7 @@ from rlstack.arrays import Array, Array32
 from rlstack.errors import UserError, unknown_name
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots.sensing import Camera
-from rlstack.sim.batch.layout import STATE
+from rlstack.sim.batch_quadrotor.layout import STATE
 from rlstack.sim.perturbation import Perturbation
 from rlstack.sim.vector import BATCH, VectorSimulator, engine_of, where_in_process, whole_rate_hz
 
@@ -23,39 +24,35 @@ _DIVERGED = 1e3
 """m, m/s or rad/s: a robot beyond any of these has diverged."""
 _MOTION = ("position", "linear_velocity", "angular_velocity")
 
-
 _PICTURE = Camera(width=480, height=360, rate_hz=30.0, horizontal_fov_rad=0.9)
 _FROM = np.array([-0.8, -0.5, 0.45])
 """Offset of the camera that follows a robot, relative to its distance."""
 
 
-class Start(Protocol):
-    """Start of one robot's episode, such as :class:`rlstack.environments.episode_sampler.Episode`."""
+@dataclass(frozen=True)
+class EpisodeStart:
+    """Start of one robot's episode.
 
-    @property
-    def state(self) -> Mapping[str, Array]:
-        """By name, (1, width), velocities in the world."""
+    Args:
+        state: Start state by name, (1, width), velocities in the world frame.
+        perturbation: Perturbation of one robot.
+        state_row: (STATE_WIDTH,) start state for kernels.
+        parameter_row: (PARAMETER_WIDTH,) parameters for kernels, without further physics models.
+    """
 
-    @property
-    def perturbation(self) -> Perturbation:
-        """Perturbations of one robot."""
-
-    @property
-    def state_row(self) -> Array32:
-        """State for kernels (STATE_WIDTH,)."""
-
-    @property
-    def parameter_row(self) -> Array32:
-        """Parameters for kernels (PARAMETER_WIDTH,)."""
+    state: dict[str, Array]
+    perturbation: Perturbation
+    state_row: Array32
+    parameter_row: Array32
 
 
 class EpisodicQuadrotors(Protocol):
     """N quadrotors whose episodes start one by one, with states and parameters as rows that kernels read."""
 
     renders: bool
-    """Whether :meth:`picture` is supported."""
+    """Whether :meth:`render` is supported."""
 
-    def place(self, number: int, start: Start) -> None:
+    def place(self, number: int, start: EpisodeStart) -> None:
         """Reset one robot to the start of an episode, with the episode's departures from the robot file."""
 
     def write_state(self, rows: Array32) -> None:
@@ -64,7 +61,7 @@ class EpisodicQuadrotors(Protocol):
     def write_parameters(self, rows: Array32) -> None:
         """Write the parameters into ``rows`` (PARAMETER_WIDTH, N)."""
 
-    def picture(self) -> NDArray[np.uint8]:
+    def render(self) -> NDArray[np.uint8]:
         """Return the image of a camera that follows the first robot (height, width, 3)."""
 
     def step(self, command: NDArray[np.floating]) -> None:
@@ -101,8 +98,7 @@ def quadrotor_vector(
     """
     if name == BATCH:
         return _Batch(robot, count, rate_hz, longest_delay_s, options)
-    placed = {key: options.pop(key) for key in ("together", "height_m") if key in options}
-    return _InEngine(name, robot, count, rate_hz, options, **placed)
+    return _InEngine(name, robot, count, rate_hz, **options)
 
 
 _BATCH_OPTIONS = ("device", "substeps", "gyroscopic", "models", "wind", "seed")
@@ -113,7 +109,7 @@ class _Batch:
 
     def __init__(self, robot: Quadrotor, count: int, rate_hz: float, longest_s: float, options: dict[str, Any]) -> None:
         try:
-            from rlstack.sim.batch import BatchSimulator
+            from rlstack.sim.batch_quadrotor.simulator import QuadrotorSimulator
         except ImportError as error:
             raise UserError(
                 f"The batch simulator needs {error.name}, which is not installed: pip install 'rlstack[sim]'."
@@ -121,11 +117,11 @@ class _Batch:
         self.most = count
         if unknown := sorted(set(options) - set(_BATCH_OPTIONS)):
             raise unknown_name("option of the batch simulator", unknown[0], _BATCH_OPTIONS)
-        self.simulator = simulator = BatchSimulator(robot, count, rate_hz=rate_hz, max_delay_s=longest_s, **options)
+        self.simulator = simulator = QuadrotorSimulator(robot, count, rate_hz=rate_hz, max_delay_s=longest_s, **options)
         self.set_perturbation, self.set_state = simulator.set_perturbation, simulator.set_state
         self.state, self.step = simulator.state, simulator.step
 
-    def place(self, number: int, start: Start) -> None:
+    def place(self, number: int, start: EpisodeStart) -> None:
         self.simulator.state_rows[:, number] = start.state_row
         for command in self.simulator.commands:
             command[:, number] = start.state_row[STATE["rotor_speed"]]
@@ -137,7 +133,7 @@ class _Batch:
     def write_parameters(self, rows: Array32) -> None:
         rows[:] = self.simulator.parameters
 
-    def picture(self) -> NDArray[np.uint8]:
+    def render(self) -> NDArray[np.uint8]:
         raise UserError("The batch simulator renders no images: choose another backend, such as mujoco.")
 
     def close(self) -> None:
@@ -153,17 +149,18 @@ class _InEngine:
         robot: Quadrotor,
         count: int,
         rate_hz: float,
-        options: dict[str, Any],
         *,
         together: int = TOGETHER,
         height_m: float | None = None,
+        physics_rate_hz: float | None = None,
+        **options: Any,
     ) -> None:
         from rlstack.sim.simulation import Simulation
 
         engine = engine_of(name)
         if engine is None:
             raise UserError(f"The backend '{name}' does not support several quadrotors in process: use it over topics.")
-        rate = options.pop("physics_rate_hz", None) or whole_rate_hz(engine, rate_hz)
+        rate = physics_rate_hz or whole_rate_hz(engine, rate_hz)
         self.label = where_in_process(name)
         self.most = min(count, together)
         self._period_s, self._robot, self._flown = 1.0 / rate_hz, robot, self.most
@@ -185,7 +182,7 @@ class _InEngine:
         for idle in range(self._flown, self.most):
             self.simulation.reset(idle)
 
-    def place(self, number: int, start: Start) -> None:
+    def place(self, number: int, start: EpisodeStart) -> None:
         which = np.array([number])
         self.simulation.set_perturbation(start.perturbation, which)
         self.simulation.set_state({**start.state, "position": start.state["position"] + self._origin}, which)
@@ -217,7 +214,7 @@ class _InEngine:
         self.simulation.command(wanted)
         self.simulation.step(self._period_s)
 
-    def picture(self) -> NDArray[np.uint8]:
+    def render(self) -> NDArray[np.uint8]:
         """Return the image of a camera that follows the first robot (height, width, 3)."""
         at = self.simulation.state()["position"][0]
         away = 0.8 + 10.0 * float(np.abs(self._robot.rotor_positions).max())
@@ -233,6 +230,3 @@ class _InEngine:
 
     def close(self) -> None:
         self.simulation.close()
-
-
-SIMULATION_VECTOR = quadrotor_vector

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec_family import QuadrotorFamily
-from rlstack.kinds.quadrotor.spec_physics import Aerodynamics, Battery
-from rlstack.robots.spec import STANDARD_GRAVITY, RobotSpec, load_robot, robot_names
-from rlstack.schema import value
+from rlstack.robots.spec import STANDARD_GRAVITY, RobotSpec
+from rlstack.schema import check_boxes, value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,25 +102,71 @@ class RotorModel:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class GroundEffect:
+    """Ground effect on the rotors' thrust; see :func:`rlstack.sim.physics.rotor.ground_effect`."""
+
+    enabled: bool = True
+    coefficient: float = value(1.0, above=0.0, at_most=3.5)
+    """c of T / T_far = 1 / (1 - c (r / 4z)^2)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RotorDrag:
+    """Drag proportional to rotor speed, in place of linear drag; :func:`rlstack.sim.physics.rotor.rotor_drag`."""
+
+    enabled: bool = True
+    coefficient_kg: tuple[float, float, float] = value(unit="kg", at_least=0.0)
+    """Along x, y, z of the body, N per m/s of airspeed and per rad/s of the sum of all rotor speeds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Downwash:
+    """Effect of vehicles above on this one; see :mod:`rlstack.sim.physics.air`."""
+
+    enabled: bool = True
+    vertical_drag_n_s_per_m: float = value(unit="N s/m", at_least=0.0)
+    """Force along body z per m/s of wake; the part beyond linear drag applies to the wake alone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aerodynamics:
+    """Aerodynamic models that a robot file has parameters for; a world or a caller can switch each on or off."""
+
+    ground_effect: GroundEffect | None = None
+    rotor_drag: RotorDrag | None = None
+    downwash: Downwash | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Battery:
+    """A lithium polymer battery and its loads."""
+
+    enabled: bool = True
+    """Whether simulators compute it by default."""
+    cells: int = value(at_least=1)
+    """In series."""
+    capacity_ah: float = value(unit="A h", above=0.0)
+    internal_resistance_ohm: float = value(unit="ohm", above=0.0)
+    """Resistance of the whole battery with its wires."""
+    hover_power_w: float = value(unit="W", above=0.0)
+    """Total electrical power in hover, out of ground effect."""
+    full_speed_voltage_v: float = value(unit="V", above=0.0)
+    """Lowest voltage at the motors at which they reach the rotor model's ``speed_max_rad_s``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuadrotorLimits:
     """Limits that the guard enforces; a recipe or an operator may only tighten them."""
 
-    tilt_rad: float = value(unit="rad", above=0.0, at_most=math.pi)
-    linear_velocity_m_s: float = value(unit="m/s", above=0.0)
-    angular_velocity_rad_s: float = value(unit="rad/s", above=0.0)
-    rotor_acceleration_rad_s2: float = value(unit="rad/s^2", above=0.0)
-    """Fastest change of a published rotor speed command."""
-    geofence_min_m: tuple[float, float, float] = value(unit="m")
-    geofence_max_m: tuple[float, float, float] = value(unit="m")
-    """The box, in the ``odom`` frame, that the robot must stay in."""
+    tilt_rad: float = value(unit="rad", above=0.0, at_most=math.pi, text="Largest tilt")
+    linear_velocity_m_s: float = value(unit="m/s", above=0.0, text="Largest speed")
+    angular_velocity_rad_s: float = value(unit="rad/s", above=0.0, text="Largest angular velocity")
+    rotor_acceleration_rad_s2: float = value(unit="rad/s^2", above=0.0, text="Fastest change of a rotor speed command")
+    geofence_min_m: tuple[float, float, float] = value(unit="m", text="Lower corner of the geofence in odom")
+    geofence_max_m: tuple[float, float, float] = value(unit="m", text="Upper corner of the geofence in odom")
 
     def __post_init__(self) -> None:
-        for low, high in zip(self.geofence_min_m, self.geofence_max_m):
-            if low >= high:
-                raise ValueError(
-                    f"geofence_max_m: {list(self.geofence_max_m)} is not allowed: every number must be above"
-                    f" geofence_min_m ({list(self.geofence_min_m)})."
-                )
+        check_boxes(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,9 +179,10 @@ class Quadrotor(RobotSpec):
     rotor_model: RotorModel
     aerodynamics: Aerodynamics | None = None
     battery: Battery | None = None
-    limits: Limits
+    limits: QuadrotorLimits
 
     family = QuadrotorFamily()
+    has_rotors = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -153,11 +197,6 @@ class Quadrotor(RobotSpec):
             raise ValueError(
                 f"rotor_model: the rotors lift {self.thrust_to_weight:.2f} times the weight: must be above 1."
             )
-
-    @property
-    def has_rotors(self) -> bool:
-        """True."""
-        return True
 
     @property
     def rotor_names(self) -> tuple[str, ...]:
@@ -191,17 +230,6 @@ class Quadrotor(RobotSpec):
         return float(self.rotor_model.speed_for_thrust(np.array(self.weight_n / len(self.rotors))))
 
 
-def load_quadrotor(name_or_path: str | Path) -> Quadrotor:
-    """Read the robot file of a quadrotor; see :func:`rlstack.robots.spec.load_robot`.
-
-    Raises:
-        UserError: The file is missing or invalid, or the robot is of another kind.
-    """
-    robot = load_robot(name_or_path)
-    if not isinstance(robot, Quadrotor):
-        known = ", ".join(robot_names("quadrotor"))
-        raise UserError(f"{robot.name} is a {robot.kind}, but a quadrotor is required here, such as {known}.")
-    return robot
-
+load_quadrotor = Quadrotor.load
 
 SPEC = Quadrotor

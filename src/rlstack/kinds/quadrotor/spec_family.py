@@ -34,8 +34,8 @@ def family_parameters(robot: Quadrotor) -> dict[str, float]:
     """Return the value of each of :data:`PARAMETERS` for one vehicle.
 
     Torque to inertia follows RAPTOR (Eschmann et al., arXiv 2509.11481, and its published sampler): the arm of a square
-    frame (the square root of 2 times the rotors' distance from an axis) times the largest thrust of one
-    rotor, over the inertia about that axis. The largest torque of all four rotors is the square root of 2 times that.
+    frame (the square root of 2 times the rotors' distance from an axis) times the largest thrust of one rotor, over the
+    inertia about that axis. The largest torque of all four rotors is the square root of 2 times that.
     """
     model, body = robot.rotor_model, robot.body
     top_n = float(model.thrust(np.array(model.speed_max_rad_s)))
@@ -61,15 +61,12 @@ def family_parameters(robot: Quadrotor) -> dict[str, float]:
 
 
 class QuadrotorFamily:
-    """See :class:`rlstack.robots.family.RobotFamily`."""
+    """See :class:`rlstack.robots.spec.RobotFamily`."""
 
     parameters: Mapping[str, str] = PARAMETERS
     sizes: Mapping[str, int] = {"rotors": 4}
     layout_input = "rotor_position"
-
-    def parameters_of(self, robot: Quadrotor) -> dict[str, float]:
-        """Return :func:`family_parameters`."""
-        return family_parameters(robot)
+    parameters_of = staticmethod(family_parameters)
 
     def inputs(self, robot: Quadrotor) -> dict[str, NDArray[np.float64]]:
         """Return positions, spin directions and motor time constants of the rotors."""
@@ -82,7 +79,7 @@ class QuadrotorFamily:
         }
 
     def check_layout(self, robot: Quadrotor, where: str) -> None:
-        """Refuse a robot without one rotor in each quadrant, neighbours turning opposite ways.
+        """Refuse a robot without one rotor in each quadrant, neighbours turning in opposite directions.
 
         Raises:
             UserError: The robot has another layout; ``where`` names the policy.
@@ -99,6 +96,6 @@ class QuadrotorFamily:
             )
         if any(sign != quadrants[not front, not left] for (front, left), sign in quadrants.items()):
             raise UserError(
-                f"{where} is a policy for quadrotors whose neighbouring rotors turn opposite ways, which {robot.name}"
-                f" is not. Train a policy for {robot.name} alone."
+                f"{where} is a policy for quadrotors whose neighbouring rotors turn in opposite directions, which"
+                f" {robot.name} is not. Train a policy for {robot.name} alone."
             )

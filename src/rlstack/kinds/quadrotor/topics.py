@@ -12,8 +12,7 @@ from rlstack.interfaces.messages import RotorMessage
 from rlstack.interfaces.signal_reader import SignalReader
 from rlstack.interfaces.signals import COMMANDED
 from rlstack.kinds.quadrotor.spec import Quadrotor
-from rlstack.kinds.quadrotor.topics_guard import PARAMETERS
-from rlstack.nodes.kind_topics import Filler, KindTopics, simulated_start_m
+from rlstack.nodes.kind_topics import Filler, KindTopics, simulated
 from rlstack.nodes.parameters import ParameterSet
 
 _SPEED = "rotor_speed"
@@ -22,12 +21,11 @@ _SPEED = "rotor_speed"
 class QuadrotorTopics(KindTopics):
     """See :class:`rlstack.nodes.kind_topics.KindTopics`."""
 
-    GUARD_PARAMETERS = PARAMETERS
     observed = topics.ODOM
     command_topic = topics.ROTOR_COMMAND
 
     def __init__(self, robot: Quadrotor, parameters: ParameterSet) -> None:
-        self._robot = robot
+        super().__init__(robot, parameters)
         self.command_type = topics.type_of(topics.ROTOR_COMMAND)
         self._read = SignalReader(self.command_type, {_SPEED: COMMANDED[_SPEED].field}, {_SPEED: robot.rotor_names})
 
@@ -50,8 +48,7 @@ class QuadrotorTopics(KindTopics):
         """Return a state hovering above its starting place."""
         if height_m == 0.0:
             return None
-        start = simulated_start_m(backend)
-        place = np.zeros(3) if start is None else start
+        place = robot.simulation.starts_m[robot.index] if (robot := simulated(backend)) else np.zeros(3)
         hover = np.full(len(self._robot.rotors), self._robot.hover_speed_rad_s)
         return {"position": place + np.array([0.0, 0.0, height_m]), "rotor_speed": hover}
 

@@ -9,8 +9,8 @@ import numpy as np
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import Quadrotor, Rotor
 from rlstack.robots.inertia import Inertial, inertial, is_physical, moved, without
-from rlstack.robots.robot_models import UrdfOptions
-from rlstack.robots.urdf.parts import (
+from rlstack.robots.kind_models import UrdfOptions
+from rlstack.robots.urdf import (
     BODY,
     add_joint,
     add_link,
@@ -51,8 +51,8 @@ def body_without_rotors(robot: Quadrotor) -> Inertial:
     if not is_physical(left.inertia_kg_m2):
         raise UserError(
             f"{robot.name}: with rotors of {rotor.mass_kg:.3g} kg and {rotor.inertia_kg_m2[2, 2]:.3g} kg m^2 taken out"
-            f" of inertia_kg_m2 {list(robot.body.inertia_kg_m2)}, no body is left that could exist: lower"
-            " spin_inertia_kg_m2, or have the rotors fixed."
+            f" of inertia_kg_m2 {list(robot.body.inertia_kg_m2)}, the remaining body is physically impossible: lower"
+            " spin_inertia_kg_m2, or fix the rotors (--rotors fixed)."
         )
     return left
 
@@ -60,7 +60,8 @@ def body_without_rotors(robot: Quadrotor) -> Inertial:
 def quadrotor_urdf(robot: Quadrotor, options: UrdfOptions) -> ET.Element:
     """Return the robot's URDF; see :func:`rlstack.robots.urdf.to_urdf`."""
     root, prefix, rotors = robot_element(robot), options.prefix, options.rotors
-    turning = rotors == "continuous"
+    turning, top_rad_s = rotors == "continuous", robot.rotor_model.speed_max_rad_s
+    top_n = float(robot.rotor_model.thrust(np.array(top_rad_s)))
     whole = inertial(robot.body.mass_kg, (0.0, 0.0, 0.0), robot.body.inertia_kg_m2)
     body = add_link(root, prefix + BODY, body_without_rotors(robot) if turning else whole)
     _add_body(body, robot)
@@ -73,7 +74,7 @@ def quadrotor_urdf(robot: Quadrotor, options: UrdfOptions) -> ET.Element:
         _add_propeller(link, robot, rotor, (0.0, 0.0, 0.0))
         # It spins against its reaction torque on the body: about -z where the body's torque is about +z.
         axis = (0.0, 0.0, -float(rotor.yaw_torque_sign))
-        limit = {"velocity": robot.rotor_model.speed_max_rad_s, "effort": _effort(robot)}
+        limit = {"velocity": top_rad_s, "effort": top_n * robot.rotor_model.torque_per_thrust_m}
         add_joint(
             root,
             prefix + rotor.name,
@@ -85,12 +86,6 @@ def quadrotor_urdf(robot: Quadrotor, options: UrdfOptions) -> ET.Element:
             limit=limit if turning else None,
         )
     return root
-
-
-def _effort(robot: Quadrotor) -> float:
-    """Return the torque about a rotor's axis at its top speed, N m."""
-    model = robot.rotor_model
-    return float(model.thrust(np.array(model.speed_max_rad_s))) * model.torque_per_thrust_m
 
 
 def _add_body(link: ET.Element, robot: Quadrotor) -> None:

@@ -12,18 +12,19 @@ from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.policies import family_departures
 from rlstack.sim.vector import BATCH
 from rlstack.tasks.quadrotor.scenario import Scenario
-from rlstack.verification.baselines import baselines
 from rlstack.verification.disagreement import disagreements
 from rlstack.verification.drawing import Plot
-from rlstack.verification.evaluator import Evaluation
+from rlstack.verification.flight_baselines import baselines
+from rlstack.verification.flight_outcome import outcome
 from rlstack.verification.flight_plots import draw_flights
 from rlstack.verification.flight_score import score_flights
-from rlstack.verification.outcome import outcome
-from rlstack.verification.records import FlightRecord
-from rlstack.verification.rollout import rollout
+from rlstack.verification.flight_trials import rollout
+from rlstack.verification.runner import take
 from rlstack.verification.scenario_description import describe_disturbances, describe_paths, describe_starts
 from rlstack.verification.scores import Score
 from rlstack.verification.task_verification import ColumnPlan, Counts, Records, Request, TaskVerification
+from rlstack.verification.training_evaluation import Evaluation
+from rlstack.verification.trial_records import FlightRecord
 
 COMPARED, COMPARED_S = 16, 1.0
 """Flights whose commands are replayed in every simulator to compare them, and for how many seconds."""
@@ -46,9 +47,9 @@ class FlightVerification(TaskVerification):
     description = (
         "Distance is between the robot's centre of mass and the goal (of a path: the point that is due at that moment);"
         " a position that is not finite is infinitely far. Percentiles are taken from the sorted values without"
-        " interpolation. The controllers that fly beside the policy have the numbers of the robot file. To compare"
+        " interpolation. The controllers that fly beside the policy use the parameters of the robot file. To compare"
         " simulators, the commands of some flights are replayed in each without any feedback: under 10 mm and 1 degree"
-        " they agree. The cause is found by elimination: finer steps, then a term of the physics taken out of both."
+        " they agree. The cause is found by elimination: finer steps, then a term of the physics removed from both."
     )
 
     def __init__(self, request: Request) -> None:
@@ -58,7 +59,7 @@ class FlightVerification(TaskVerification):
         self.robot: Quadrotor = request.robot
         usual = [self.counts.batch if name == BATCH else self.counts.engines for name in request.names]
         most = max(request.episodes or max(usual), self.counts.topics)
-        self._drawn = self.task.held_out(np.random.default_rng([_STREAM, request.seed]), most, self.robot)
+        self.trials = self.task.held_out(np.random.default_rng([_STREAM, request.seed]), most, self.robot)
         self._controllers = baselines(request.loaded.contract, self.robot)
         self.baselines = tuple(self._controllers)
 
@@ -70,7 +71,7 @@ class FlightVerification(TaskVerification):
 
     @staticmethod
     def evaluate(policy: Any, trials: Scenario, task: Any, robot: Quadrotor, seed: int) -> Evaluation:
-        """Return the policy's results in the batch simulator, ranked by staying close, less the losses."""
+        """Return the policy's results in the batch simulator, ranked by success minus losses, then by closeness."""
         flown = rollout(policy, trials, robot, task.criteria.duration_s, noise_seed=seed)
         result = outcome(flown, task.criteria)
         success, lost, close = (float(share.mean()) for share in (result.success, result.lost, result.close))
@@ -84,32 +85,23 @@ class FlightVerification(TaskVerification):
     def describe_evaluation(task: Any, figures: Mapping[str, float]) -> str:
         """Summarize the policy's flights from held-out starts."""
         criteria = task.criteria
-        told = (
+        sentence = (
             f"Of {figures['episodes']:.0f} held-out flights {100 * figures['success']:.1f}% stay within"
             f" {criteria.radius_m:g} m of {'the path' if getattr(task, 'path_window', ()) else 'the goal'}"
             f" from second {criteria.from_s:g} to second {criteria.to_s:g}, {100 * figures['within_0_1']:.1f}% within"
             f" 0.1 m, {100 * figures['lost']:.1f}% are lost"
         )
         if "error_m" in figures:
-            told += f"; the median of their mean distances is {figures['error_m']:.3f} m"
-        return told + "."
+            sentence += f"; the median of their mean distances is {figures['error_m']:.3f} m"
+        return sentence + "."
 
-    @property
-    def trials(self) -> Scenario:
-        """Held-out starts, under the task's own disturbances and others that training does not have."""
-        return self._drawn
-
-    def take(self, trials: Scenario, count: int) -> Scenario:
-        """Return the first flights."""
-        return trials.take(slice(0, count))
-
-    def placed(self, trials: Scenario, simulator: str) -> Scenario:
+    def in_world(self, trials: Scenario, simulator: str) -> Scenario:
         """Return flights above the floor where there is one."""
         return trials if simulator == BATCH else trials.shifted(ABOVE_FLOOR)
 
     def run(self, plan: ColumnPlan, baseline: str | None) -> FlightRecord:
         """Return flights in process."""
-        shown = self.request.shown(plan.name) if baseline is None else None
+        shown = self.request.progress_of(plan.name) if baseline is None else None
         return rollout(
             self.request.loaded if baseline is None else self._controllers[baseline],
             plan.trials,
@@ -120,11 +112,11 @@ class FlightVerification(TaskVerification):
             noise_seed=self.request.seed,
         )
 
-    def topics_runner(self) -> tuple[Any, dict[str, Any]]:
-        """Return the runner of flights through the policy and guard nodes."""
-        from rlstack.kinds.quadrotor.verification_run import LEAST, fly_over_topics
+    def topics_recorder(self) -> tuple[Any, dict[str, Any]]:
+        """Return the recorder of flights through the policy and guard nodes, and its options."""
+        from rlstack.kinds.quadrotor.verification_topics import LEAST, FlightRecorder
 
-        return fly_over_topics, {"least": LEAST, "duration_s": self.task.criteria.duration_s}
+        return FlightRecorder, {"least": LEAST, "duration_s": self.task.criteria.duration_s}
 
     def score(self, record: FlightRecord, baselines: Mapping[str, FlightRecord]) -> Score:
         """Return the figures of flights, without a baseline."""
@@ -156,12 +148,12 @@ class FlightVerification(TaskVerification):
         flown: Any = records[names[0]][0]
         commands = flown.command[: round(COMPARED_S * flown.rate_hz), :COMPARED]
         commands = np.where(np.isfinite(commands), commands, self.robot.hover_speed_rad_s)
-        some = self.take(self._drawn, commands.shape[1]).shifted(HIGH_UP)
+        some = take(self.trials, 0, commands.shape[1]).shifted(HIGH_UP)
         found = disagreements(names, self.robot, some, commands, flown.rate_hz)
         return [one.sentence() for one in found], {"disagreements": [one.to_json() for one in found]}
 
     def pictures(self, records: Records, plans: Mapping[str, ColumnPlan]) -> list[Plot]:
-        """Return the figures of the flights."""
+        """Return the plots of the flights."""
         outputs = self.request.loaded.contract.outputs
         flights: dict[str, Any] = {name: record for name, (record, _) in records.items()}
         return draw_flights(flights, self.task.criteria, rotor_names=outputs[0].element_names if outputs else ())

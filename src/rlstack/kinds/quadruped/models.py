@@ -1,4 +1,4 @@
-"""Quadrupeds' models: the links of the file, with balls for feet."""
+"""Quadrupeds' models: the links of the robot file, with spheres for feet."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.kinds.quadruped.spec import Quadruped
+from rlstack.robots.kind_models import KindModels, UrdfOptions
 from rlstack.robots.kinematics import chain_of, tool_motion
-from rlstack.robots.mjcf.articulated import add_articulated, read_urdf_spec
-from rlstack.robots.robot_models import RobotModels, UrdfOptions
-from rlstack.robots.urdf.parts import add_shape, links_urdf, rename
+from rlstack.robots.mjcf_articulated import add_articulated, read_urdf_spec
+from rlstack.robots.urdf import add_shape, links_urdf, rename
 
 
-class QuadrupedModels(RobotModels[Quadruped]):
-    """See :class:`rlstack.robots.robot_models.RobotModels`."""
+class QuadrupedModels(KindModels[Quadruped]):
+    """See :class:`rlstack.robots.kind_models.KindModels`."""
 
     def rest_height(self, robot: Quadruped) -> float:
-        """Return the height at which the feet touch the floor in the standing posture, before the legs give way."""
+        """Return the height at which the feet touch the floor in the standing posture, before the legs yield."""
         return float(lowest_foot(robot, robot.standing[None])[0])
 
     def add_to_mujoco(self, spec: Any, robot: Quadruped, prefix: str, timestep_s: float) -> Any:
-        """Add the robot: an actuator's control is its joint's position; feet have the file's friction on any floor."""
+        """Add the robot; each actuator's control is its joint's position. Feet have the file's friction."""
         where = f"the file of {robot.name}"
         own = read_urdf_spec(self.urdf(robot, UrdfOptions()), robot, where)
         for name, friction in robot.link_friction.items():
@@ -32,7 +32,7 @@ class QuadrupedModels(RobotModels[Quadruped]):
         return add_articulated(spec, robot, own, prefix, where=where, height_m=self.rest_height(robot))
 
     def urdf(self, robot: Quadruped, options: UrdfOptions) -> ET.Element:
-        """Return its links, with the file's friction in PyBullet's own element."""
+        """Return its links, with the file's friction in an element that only PyBullet reads."""
         root = links_urdf(robot, robot.links)
         for link in root.findall("link"):
             name = link.get("name", "")
@@ -46,7 +46,7 @@ class QuadrupedModels(RobotModels[Quadruped]):
 
 
 def lowest_foot(robot: Quadruped, joints: Array) -> Array:
-    """Return how far below ``base_link`` a level floor under the lowest foot is, (N,) m, for joints (N, joints) rad."""
+    """Return how far the lowest foot reaches below ``base_link``, (N,) m, for joints (N, joints) rad."""
     depth = []
     for foot in robot.feet.links:
         chain = chain_of(robot, foot)

@@ -1,5 +1,5 @@
 """Quadrupeds in a simulation: joint targets in; odometry, IMU and joints out."""
 
-from rlstack.sim.robot_simulation import JointTargetSimulation
+from rlstack.sim.kind_simulation import JointTargetSimulation
 
 SIMULATION = JointTargetSimulation

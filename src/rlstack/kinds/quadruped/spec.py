@@ -1,4 +1,4 @@
-"""Quadrupeds: links, joints with limits and gains, feet, and the two postures between which the guard moves them."""
+"""Quadrupeds: links, joints with limits and gains, feet, and the two postures that the guard moves them to."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from rlstack.schema import value
 
 @dataclass(frozen=True, kw_only=True)
 class QuadrupedLimits:
-    """What the guard allows; a recipe or an operator may only make it tighter."""
+    """Limits that the guard enforces; a recipe or an operator may only tighten them."""
 
-    tilt_rad: float = value(unit="rad", above=0.0, at_most=1.5)
+    tilt_rad: float = value(unit="rad", above=0.0, at_most=1.5, text="Largest tilt")
     """Between the trunk's up axis and the world's."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Feet:
-    """Balls at the ends of the legs."""
+    """Spherical feet at the ends of the legs."""
 
     links: tuple[str, ...]
-    """Links whose origins are the middles of the feet."""
+    """Links whose origins are the centres of the feet."""
     radius_m: float = value(unit="m", above=0.0)
     friction: float = value(unit="1", above=0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Quadruped(RobotSpec):
-    """Links that hang together, the first of them ``base_link``, the trunk.
+    """Connected links; the first is ``base_link``, the trunk.
 
-    The standing posture is that of the joints' ``rest_rad``.
+    The standing posture is the joints' ``rest_rad``.
     """
 
     kind: Literal["quadruped"]
@@ -44,12 +44,14 @@ class Quadruped(RobotSpec):
     joints: tuple[RevoluteJoint, ...]
     feet: Feet
     body_friction: float = value(1.0, unit="1", above=0.0)
-    """Of every link but the feet."""
+    """Friction coefficient of every link except the feet."""
     standing_height_m: float = value(unit="m", above=0.0)
-    """Of ``base_link`` above a level floor that it stands on, under its own weight."""
+    """Height of ``base_link`` above a level floor when it stands under its own weight."""
     crouching_rad: tuple[float, ...] = value(unit="rad")
-    """Of each joint in the posture in which the robot is switched off."""
+    """Position of each joint in the posture in which the robot is switched off."""
     limits: QuadrupedLimits
+
+    has_links = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -60,7 +62,7 @@ class Quadruped(RobotSpec):
                 raise ValueError(f"feet.links: '{name}' is not one of the links: {', '.join(names)}.")
         if endless := [drive.name for drive in self.drives if drive.type == "continuous"]:
             raise ValueError(
-                f"joints: {endless[0]} needs position_min_rad and position_max_rad: legs do not turn round."
+                f"joints: {endless[0]} needs position_min_rad and position_max_rad: legs do not rotate endlessly."
             )
         if len(self.crouching_rad) != len(self.joints):
             raise ValueError(f"crouching_rad: {len(self.crouching_rad)} numbers for {len(self.joints)} joints.")
@@ -72,18 +74,13 @@ class Quadruped(RobotSpec):
                 )
 
     @property
-    def has_links(self) -> bool:
-        """True."""
-        return True
-
-    @property
     def drives(self) -> tuple[DrivenJoint, ...]:
         """Its joints."""
         return tuple(joint.driven for joint in self.joints)
 
     @property
     def link_friction(self) -> dict[str, float]:
-        """Of every link."""
+        """Friction coefficient by link."""
         return {link.name: self.body_friction for link in self.links} | dict.fromkeys(
             self.feet.links, self.feet.friction
         )

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from rlstack.bringup.deployment import NEITHER_OR_BOTH, Deployment, Node, Options, PolicyPorts, widened_fence
-from rlstack.bringup.process import Parameter
+from rlstack.bringup.kind_deployment import NEITHER_OR_BOTH, DeployedNode, DeployOptions, KindDeployment, PolicyPorts
+from rlstack.bringup.node_process import Parameter
 from rlstack.bringup.robot_group import Point, RobotGroup
 from rlstack.bringup.rviz import PLUGINS, map_display, points_display, topic_property
 from rlstack.control.navigation import EXPLORER, PLANNERS
@@ -34,23 +35,11 @@ _WAYPOINT = "waypoint"
 """The command of policies that leave the driving to a planner."""
 
 
-class WheeledBaseDeployment(Deployment):
-    """See :class:`rlstack.bringup.deployment.Deployment`."""
+class WheeledBaseDeployment(KindDeployment):
+    """See :class:`rlstack.bringup.kind_deployment.KindDeployment`."""
 
     VERBS = ("drive", "Drove")
-    TAKES = frozenset(
-        (
-            "driver",
-            "area",
-            "fallback",
-            "with_map",
-            "people",
-            "cmd_vel_type",
-            "scan_frame",
-            "zero_is_far",
-            "goal_yaw_rad",
-        )
-    )
+    TAKES = frozenset(option.name for option in fields(DeployOptions)) - {"cmd_joints_type", "start_height_m"}
     robot: WheeledBase
 
     def goals(self, group: RobotGroup, goal: Sequence[float] | None) -> list[Point]:
@@ -64,18 +53,14 @@ class WheeledBaseDeployment(Deployment):
             return [(*group.goal_m[:2], height)]
         return [(float(x), float(y), height) for x, y, _ in group.starts_m]
 
-    def fence(self, world: tuple[Point, Point] | None) -> dict[str, Parameter]:
-        """Return a geofence that encloses the world."""
-        return widened_fence(self.robot.limits, world)
-
-    def guard_parameters(self, options: Options, goal: Point) -> dict[str, Parameter]:
+    def guard_parameters(self, options: DeployOptions, goal: Point) -> dict[str, Parameter]:
         """Return the fallback planner and its goal, and the scan settings."""
         fallback: dict[str, Parameter] = {"fallback": options.fallback, "goal_position": goal}
         return {**(fallback if options.fallback != STOP else {}), **self.sensor_parameters(options)}
 
     def commander(
-        self, policy: str | Path, ports: PolicyPorts | None, options: Options, group: RobotGroup, lock_step: bool
-    ) -> Node:
+        self, policy: str | Path, ports: PolicyPorts | None, options: DeployOptions, group: RobotGroup, lock_step: bool
+    ) -> DeployedNode:
         """Return the node of the policy, of the planner or of the adapter to Nav2."""
         driver = self._driver(policy, ports, options.driver)
         after = "the guard brakes" if options.fallback == STOP else f"the guard drives on with {options.fallback}"
@@ -84,17 +69,19 @@ class WheeledBaseDeployment(Deployment):
         if driver == NAV2:
             if lock_step:
                 raise UserError("Nav2 has a clock of its own, so lock step is not possible with it: leave it out.")
-            return Node(NAV2, why=after, waits=False)
+            return DeployedNode(NAV2, why=after, waits=False)
         file = str(Path(policy).expanduser().absolute())
         if not driver:
-            return Node("policy", {"policy": file}, after)
+            return DeployedNode("policy", {"policy": file}, after)
         if driver not in PLANNERS.names():
             raise unknown_name("driver", driver, [*PLANNERS.names(), NAV2])
         settings: dict[str, Any] = {"policy": file} if driver in _LEADING else {}
         area = options.area or group.floor_m
         if driver == EXPLORER and area is not None:
             settings["cells"] = _checked_area(area)
-        return Node("planner", {"planner": driver, **({"options": json.dumps(settings)} if settings else {})}, after)
+        return DeployedNode(
+            "planner", {"planner": driver, **({"options": json.dumps(settings)} if settings else {})}, after
+        )
 
     def _driver(self, policy: str | Path, ports: PolicyPorts | None, driver: str) -> str:
         """Return the name of the planner that drives; empty if the policy drives alone."""
@@ -104,19 +91,19 @@ class WheeledBaseDeployment(Deployment):
             raise UserError(NEITHER_OR_BOTH)
         return EXPLORER if not driver and ports is not None and _WAYPOINT in ports.outputs else driver
 
-    def helpers(self, ports: PolicyPorts | None, options: Options, lock_step: bool) -> list[Node]:
+    def helpers(self, ports: PolicyPorts | None, options: DeployOptions, lock_step: bool) -> list[DeployedNode]:
         """Return the people node, if the policy, the planner or the fallback senses people, and the map node."""
         if options.people not in PEOPLE_FROM:
             raise unknown_name("source of people", options.people, PEOPLE_FROM)
         nodes = []
         if options.people == "scan" and self._senses_people(ports, options):
             why = "people are no longer tracked, and nodes that sense them wait"
-            nodes.append(Node("people", {"lock_step": lock_step}, why, waits=False))
+            nodes.append(DeployedNode("people", {"lock_step": lock_step}, why, waits=False))
         if options.with_map:
-            nodes.append(Node("map", {}, "the map is for viewers", waits=False))
+            nodes.append(DeployedNode("map", {}, "the map is for viewers", waits=False))
         return nodes
 
-    def _senses_people(self, ports: PolicyPorts | None, options: Options) -> bool:
+    def _senses_people(self, ports: PolicyPorts | None, options: DeployOptions) -> bool:
         wanted = set(ports.inputs) if ports is not None else set()
         for planner in (options.driver, options.fallback):
             if planner not in ("", NAV2, *_LEADING, STOP) and planner in PLANNERS.names():

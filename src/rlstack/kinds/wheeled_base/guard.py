@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,13 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 from rlstack.guard.decision import CommonMode, Decision, Mode
 from rlstack.guard.guard import Guard, LimitedCommand, Signals
 from rlstack.guard.observation import Observation, parse
-from rlstack.guard.watch import SLACK_S
+from rlstack.guard.policy_monitor import SLACK_S
 from rlstack.kinds.wheeled_base.guard_config import WheeledBaseGuardConfig
-from rlstack.kinds.wheeled_base.guard_fallback import Driver, Fallback, load_driver
-from rlstack.kinds.wheeled_base.guard_limiter import CommandLimiter
-from rlstack.kinds.wheeled_base.guard_limits import broken_limit, forward_m_s, jump
+from rlstack.kinds.wheeled_base.guard_fallback import PlannerFallback, load_planner
+from rlstack.kinds.wheeled_base.guard_limits import TwistLimiter, broken_limit, forward_m_s, jump
 from rlstack.kinds.wheeled_base.guard_protective_stop import ProtectiveStop
 from rlstack.kinds.wheeled_base.spec import WheeledBase
+
+if TYPE_CHECKING:
+    from rlstack.control.navigation import Planner
 
 _STANDS_M_S, _STANDS_RAD_S = 0.02, 0.05
 """Speeds below which a base counts as standing, above the noise of its encoders."""
@@ -49,27 +51,24 @@ class WheeledBaseGuard(Guard[Observation]):
         STOP, no way back --standing--> DISARMED;  STOP --stand_before_disarming_s--> DISARMED
         any --estop--> ESTOP --clear_estop--> DISARMED
 
-    Args:
-        robot: The robot.
-        config: Limits and times; the robot's own if None.
-        driver: A planner that drives when the policy cannot; None: the robot stops.
+    See :class:`rlstack.guard.guard.Guard`; the third argument is a planner that drives when the policy cannot, None for
+    a robot that stops.
     """
 
     CONFIG = WheeledBaseGuardConfig
-    COMMAND = "twist"
-    """Name of the commanded signal: (2,) m/s and rad/s."""
+    COMMAND = "twist"  # (2,) m/s and rad/s
+    SAFE_MODE = WheeledBaseMode.STOP
+    config: WheeledBaseGuardConfig
 
     def __init__(
-        self, robot: WheeledBase, config: WheeledBaseGuardConfig | None = None, driver: Driver | None = None
+        self, robot: WheeledBase, config: WheeledBaseGuardConfig | None = None, planner: Planner | None = None
     ) -> None:
-        self.robot = robot
-        self.config = config or WheeledBaseGuardConfig.from_robot(robot)
-        super().__init__(self.config, 2)
+        super().__init__(robot, config)
         self.protective_stop = ProtectiveStop(robot, self.config)
-        self.fallback = Fallback(driver)
-        self._limiter = CommandLimiter(self.config, self.protective_stop)
+        self.fallback = PlannerFallback(planner)
+        self._limiter = TwistLimiter(self.config, self.protective_stop)
         self._scan_t = -math.inf
-        self._refused_scan = "none has come"
+        self._refused_scan = "none has arrived"
         self._jumped = ""
 
     @classmethod
@@ -77,12 +76,7 @@ class WheeledBaseGuard(Guard[Observation]):
         cls, robot: WheeledBase, config: WheeledBaseGuardConfig, parameters: Mapping[str, Any]
     ) -> WheeledBaseGuard:
         """Return the guard with the planner of the parameter ``fallback``."""
-        return cls(robot, config, load_driver(parameters["fallback"], robot))
-
-    @property
-    def tick_s(self) -> float:
-        """One control period: a stop continues without observations."""
-        return self.config.period_s
+        return cls(robot, config, load_planner(parameters["fallback"], robot))
 
     @property
     def needs_scan(self) -> bool:
@@ -113,27 +107,27 @@ class WheeledBaseGuard(Guard[Observation]):
         elif stamp_s < self.protective_stop.stamp_s:
             problem = f"the scan's stamp goes back ({stamp_s:.3f} after {self.protective_stop.stamp_s:.3f} s)"
         else:
-            problem = self.protective_stop.take(stamp_s, ranges)
+            problem = self.protective_stop.process_scan(stamp_s, ranges)
         if problem:
             self._refused_scan = problem
-            return self._tick(t, before, note=problem) if answer else self._nothing(before, problem)
+            return self._tick(t, before, note=problem) if answer else self._no_command(before, problem)
         self._scan_t = t
-        self.fallback.hear({"scan": ranges})
+        self.fallback.receive({"scan": ranges})
         if not answer:
-            return self._nothing(before, self.reason)
+            return self._no_command(before, self.reason)
         if self.mode is CommonMode.POLICY and self._seen is not None and not self._is_late(t):
             slower = self._limiter.slow_down(t, self._seen)
             if slower is not None:
-                return self._say(before, slower)
+                return self._command(before, slower)
         return self._tick(t, before)
 
     def on_signals(self, signals: Mapping[str, NDArray[np.floating]]) -> None:
         """Store the planner's other inputs, such as ``goal_position``."""
-        self.fallback.hear(signals)
+        self.fallback.receive(signals)
 
     def on_observation(self, time_s: float, stamp_s: float, signals: Signals) -> Decision:
         """Process an observation; see :meth:`Guard.on_observation`."""
-        self.fallback.hear(signals)
+        self.fallback.receive(signals)
         return super().on_observation(time_s, stamp_s, signals)
 
     # Mode transitions.
@@ -153,10 +147,10 @@ class WheeledBaseGuard(Guard[Observation]):
         if self._jumped:
             self.protective_stop.forget()
             self._scan_t = -math.inf
-        self.protective_stop.moved(seen)
+        self.protective_stop.add_pose(seen)
         return seen
 
-    def _broken(self, seen: Observation) -> str:
+    def _broken_limit(self, seen: Observation) -> str:
         return self._jumped or broken_limit(seen, self.config)
 
     def _begin(self, t: float, seen: Observation) -> None:
@@ -174,61 +168,49 @@ class WheeledBaseGuard(Guard[Observation]):
             return f"no valid scan for {t - self._scan_t:.2f} s: {self._refused_scan}"
         return super()._lateness(t)
 
-    def _hold(self, t: float, reason: str, may_return: bool) -> None:
-        self._watch.forget()
-        self._may_return = may_return
-        assert self._seen is not None  # nothing is armed without an observation
-        can = self.fallback.driver is not None and not self._broken(self._seen) and not self._scan_late(t)
-        cannot = self.fallback.start() if can else ""
-        drives = can and not cannot
-        self._enter(
-            WheeledBaseMode.FALLBACK if drives else WheeledBaseMode.STOP, t, f"{reason}; {cannot}" if cannot else reason
-        )
+    def _enter_safe_mode(self, t: float, reason: str, may_return: bool) -> None:
+        super()._enter_safe_mode(t, reason, may_return)
+        if self.fallback.planner is not None and not self._broken_limit(self._newest) and not self._scan_late(t):
+            if cannot := self.fallback.start():
+                self.reason = f"{reason}; {cannot}"
+            else:
+                self._enter(WheeledBaseMode.FALLBACK, t, reason)
 
-    def _blind(self, t: float, before: Mode, silent_s: float) -> Decision:
+    def _on_missing_observations(self, t: float, before: Mode, reason: str) -> Decision:
         """Handle missing observations: a controlled stop needs no odometry."""
         if self.mode is not WheeledBaseMode.STOP:
-            self._watch.forget()
-            self._may_return = self._may_return or self.mode is CommonMode.POLICY
-            self._enter(
-                WheeledBaseMode.STOP, t, f"no valid observation for {silent_s:.2f} s: {self._refused_observation}"
-            )
+            super()._enter_safe_mode(t, reason, self._may_return or self.mode is CommonMode.POLICY)
         if self._limiter.stopped and t - self._mode_t > self.config.stand_before_disarming_s:
             self._stop(f"stopped for {t - self._mode_t:.0f} s ({self.reason})")
             return self._off(before)
-        return self._say(before, self._brake(t))
+        return self._command(before, self._brake(t))
 
-    def _act(self, t: float, before: Mode) -> Decision:
+    def _act(self, t: float, before: Mode, seen: Observation) -> Decision:
         """Answer the newest observation by braking or with the planner, or switch to the mode that is due."""
-        seen, config = self._seen, self.config
-        assert seen is not None  # nothing is armed without an observation
-        broken = self._broken(seen)
-        if broken and self._may_return:
-            self._may_return, self.reason = False, broken
+        if broken := self._broken_limit(seen):
+            self._bar_policy(broken)
         if self.mode is WheeledBaseMode.FALLBACK and (broken or self._scan_late(t)):
             self._enter(WheeledBaseMode.STOP, t, broken or self._lateness(t))
-        good = self._may_return and self._watch.good_for_s(t) + SLACK_S >= config.recover_after_s
-        if good and self._watch.fresh(t) and not self._scan_late(t):
-            return self._hand_over(t, before, "all is in time again")
+        if self._policy_is_back(t) and not self._scan_late(t):
+            return self._hand_over(t, before, "everything is on time again")
         if self.mode is WheeledBaseMode.FALLBACK:
             command = self.fallback.command(t)
             if not isinstance(command, str):
-                return self._say(before, self._limiter.pass_on(t, command, seen))
+                return self._command(before, self._limiter.pass_on(t, command, seen))
             self._enter(WheeledBaseMode.STOP, t, f"{self.reason}; {command}")
         stands = abs(forward_m_s(seen)) < _STANDS_M_S and abs(seen.angular_velocity[2]) < _STANDS_RAD_S
-        waited = t - self._mode_t > (config.stand_before_disarming_s if self._may_return else 0.0)
+        waited = t - self._mode_t > (self.config.stand_before_disarming_s if self._may_return else 0.0)
         if self._limiter.stopped and stands and waited:
             self._stop(self.reason)
             return self._off(before)
-        return self._say(before, self._brake(t))
+        return self._command(before, self._brake(t))
 
     # Decisions.
 
-    def _pass_on(self, t: float, wanted: NDArray[np.float64]) -> LimitedCommand:
-        assert self._seen is not None
-        return self._limiter.pass_on(t, wanted.tolist(), self._seen)
+    def _limit(self, t: float, wanted: NDArray[np.float64]) -> LimitedCommand:
+        return self._limiter.pass_on(t, wanted.tolist(), self._newest)
 
-    def _again(self, t: float) -> LimitedCommand:
+    def _repeat(self, t: float) -> LimitedCommand:
         return self._brake(t) if self.mode is WheeledBaseMode.STOP else LimitedCommand(np.array(self._limiter.sent))
 
     def _brake(self, t: float) -> LimitedCommand:

@@ -51,18 +51,17 @@ class ProtectiveStop:
             self._rays = self.lidar.directions[0] @ self.lidar.rotation.T[:, :2]
             self._origin = self.lidar.position[:2]
         self._poses: deque[tuple[float, float, float, float]] = deque()
-        self._met, self._placed = np.empty((0, 2)), True  # base_link
-        self._points = np.empty((0, 2))  # odom
-        self.stamp_s = -math.inf
-        """Stamp of the newest scan."""
+        self.forget()
 
     def forget(self) -> None:
         """Clear the scan and the poses, after a jump of time or place."""
         self._poses.clear()
-        self._met, self._points, self._placed = np.empty((0, 2)), np.empty((0, 2)), True
+        self._hits, self._placed = np.empty((0, 2)), True  # base_link
+        self._hits_in_odom = np.empty((0, 2))  # odom
         self.stamp_s = -math.inf
+        """Stamp of the newest scan."""
 
-    def moved(self, seen: Observation) -> None:
+    def add_pose(self, seen: Observation) -> None:
         """Add the robot's pose."""
         if self.lidar is None:
             return
@@ -72,7 +71,7 @@ class ProtectiveStop:
         while self._poses[0][0] < seen.stamp_s - _POSES_S:
             self._poses.popleft()
 
-    def take(self, stamp_s: float, ranges: ArrayLike) -> str:
+    def process_scan(self, stamp_s: float, ranges: ArrayLike) -> str:
         """Process a scan; return why it was refused, or an empty string.
 
         Args:
@@ -91,9 +90,9 @@ class ProtectiveStop:
         if not np.isfinite(measured).all():
             return "the scan is not finite"
         if not self._poses:
-            return "no odometry has come yet that says where the scan was taken"
+            return "no odometry has arrived yet to locate the scan"
         hit = measured < lidar.range_max_m * (1.0 - 1e-3)
-        self._met, self._placed = self._origin + measured[hit, None] * self._rays[hit], False
+        self._hits, self._placed = self._origin + measured[hit, None] * self._rays[hit], False
         self.stamp_s = stamp_s
         return ""
 
@@ -101,20 +100,20 @@ class ProtectiveStop:
         """Place the hits in ``odom``; finally once odometry is as new as the scan."""
         if not self._placed and self._poses:
             stamp_s, x, y, yaw = min(self._poses, key=lambda pose: abs(pose[0] - self.stamp_s))
-            self._points = self._met @ _turn(yaw).T + (x, y)
+            self._hits_in_odom = self._hits @ _turn(yaw).T + (x, y)
             self._placed = stamp_s >= self.stamp_s or self._poses[-1][0] >= self.stamp_s
 
-    def around(self, seen: Observation) -> Array:
+    def hits(self, seen: Observation) -> Array:
         """Return the scan's hits, (points, 2) m from the axle along the robot's present axes."""
         self._place()
-        points = (self._points - seen.position[:2]) @ _turn(seen.yaw_rad) - self._axle
+        points = (self._hits_in_odom - seen.position[:2]) @ _turn(seen.yaw_rad) - self._axle
         return np.asarray(points)
 
-    def in_the_way(self, around: Array, speed: float, turning: float) -> str:
+    def obstacle_on_path(self, around: Array, speed: float, turning: float) -> str:
         """Return the obstacle that the robot would hit with this motion and then braking, or an empty string.
 
         Args:
-            around: Hits from :meth:`around`.
+            around: Hits from :meth:`hits`.
             speed: m/s, negative backwards.
             turning: rad/s.
         """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
 from typing import Any
 
 import numpy as np
@@ -11,24 +10,19 @@ from rlstack.kinds.wheeled_base.mjcf import add_wheeled_base
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.kinds.wheeled_base.urdf import wheeled_base_urdf
 from rlstack.robots.inertia import Inertial, moved, together
+from rlstack.robots.kind_models import KindModels
 from rlstack.robots.model_check import ModelCheck
-from rlstack.robots.robot_models import RobotModels, UrdfOptions
 
 
-class WheeledBaseModels(RobotModels[WheeledBase]):
-    """See :class:`rlstack.robots.robot_models.RobotModels`."""
+class WheeledBaseModels(KindModels[WheeledBase]):
+    """See :class:`rlstack.robots.kind_models.KindModels`."""
+
+    add_to_mujoco = staticmethod(add_wheeled_base)
+    urdf = staticmethod(wheeled_base_urdf)
 
     def rest_height(self, robot: WheeledBase) -> float:
         """Return its height on its wheels, m."""
         return robot.rest_height_m
-
-    def add_to_mujoco(self, spec: Any, robot: WheeledBase, prefix: str, timestep_s: float) -> Any:
-        """Add the robot: a wheel's control is its speed, a steering joint's its angle."""
-        return add_wheeled_base(spec, robot, prefix, timestep_s)
-
-    def urdf(self, robot: WheeledBase, options: UrdfOptions) -> ET.Element:
-        """Return chassis, casters and wheels."""
-        return wheeled_base_urdf(robot, options.prefix)
 
     def inertial(self, robot: WheeledBase) -> Inertial:
         """Return the mass properties of chassis, casters, wheels and steering knuckles together."""

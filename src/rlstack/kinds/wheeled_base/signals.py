@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rlstack.interfaces.robot_signals import Range, RobotSignals
+from rlstack.interfaces.kind_signals import KindSignals, Range
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 
 
-class WheeledBaseSignals(RobotSignals):
-    """See :class:`rlstack.interfaces.robot_signals.RobotSignals`; steering joints come before their wheels."""
+class WheeledBaseSignals(KindSignals):
+    """See :class:`rlstack.interfaces.kind_signals.KindSignals`; steering joints come before their wheels."""
 
     def command_range(self, robot: WheeledBase, name: str) -> Range | None:
         """Return the range of a waypoint, m: the geofence; or of the twist, m/s and rad/s.

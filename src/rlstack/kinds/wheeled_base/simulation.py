@@ -10,14 +10,14 @@ from rlstack.arrays import Array
 from rlstack.interfaces.backend import Signals
 from rlstack.kinds.wheeled_base.simulation_kinematics import TwistRamp, base_twist, measured, wheel_speeds
 from rlstack.kinds.wheeled_base.spec import WheeledBase
-from rlstack.sim.robot_simulation import MOTION, RobotSimulation
-from rlstack.sim.validation import checked_command
+from rlstack.sim.input_checks import checked_command
+from rlstack.sim.kind_simulation import MOTION, KindSimulation
 
 if TYPE_CHECKING:
     from rlstack.sim.simulation import Simulation
 
 
-class WheeledBaseSimulation(RobotSimulation):
+class WheeledBaseSimulation(KindSimulation):
     """One base."""
 
     sensed = (*MOTION, "joint_position", "joint_velocity", "wheel_twist")

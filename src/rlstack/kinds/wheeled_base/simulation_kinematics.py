@@ -44,7 +44,7 @@ def limited_twist(robot: WheeledBase, twist: Array, previous: Array | None = Non
 class TwistRamp:
     """Filters a base's commands step by step: delay, and limits of acceleration and jerk.
 
-    The formula is that of :mod:`rlstack.sim.bases.dynamics`. It is constant once it has reached the last command.
+    As in :mod:`rlstack.sim.batch_wheeled_base.dynamics`; constant once it has reached the last command.
 
     Args:
         robot: The robot with the limits and ``command_delay_s``.

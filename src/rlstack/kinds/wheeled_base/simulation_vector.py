@@ -3,36 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from rlstack.arrays import Array, Array32, Mask
-from rlstack.interfaces.laser_scans import finite_ranges
+from rlstack.interfaces.scan_messages import finite_ranges
 from rlstack.kinds.wheeled_base.simulation_kinematics import limited_twist
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import frames
-from rlstack.sim.bases.layout import CIRCLE_ROWS
-from rlstack.sim.bases.pedestrians import PedestrianCrowd, move_pedestrians, with_pedestrians
-from rlstack.sim.bases.race import RaceSimulator, TrackProgress
-from rlstack.sim.bases.scenes import Scenes
-from rlstack.sim.bases.simulator import BaseSimulator
+from rlstack.sim.batch_wheeled_base.layout import CIRCLE_ROWS
+from rlstack.sim.batch_wheeled_base.race import RaceSimulator, TrackProgress
+from rlstack.sim.batch_wheeled_base.simulator import WheeledBaseSimulator
+from rlstack.sim.crowds.scenes import Scenes
+from rlstack.sim.crowds.simulator import CrowdSimulator, move_pedestrians, with_pedestrians
 from rlstack.sim.maps.floor_map import FloorMap, distance
 from rlstack.sim.maps.pool import MapPool
 from rlstack.sim.maps.tracks import Track
-from rlstack.sim.maps.world import world_of
 from rlstack.sim.vector import BATCH, EngineVector, VectorSimulator
 from rlstack.sim.world import World
+from rlstack.sim.world_generators.floor_map import world_of
 
 PHYSICS_HZ = 250.0
-"""Physics rate of bases driven in an engine in process. Beside steps four times as fine, a TurtleBot3
-ends up 5 mm elsewhere after 20 s of random commands in MuJoCo and 7 cm in PyBullet, at a quarter of their cost."""
+"""Physics rate of bases driven in an engine in process. After 20 s of random commands a TurtleBot3
+ends up 5 mm (MuJoCo) and 7 cm (PyBullet) from where it does with steps four times as fine, at a quarter of the cost."""
 
 RACE_PHYSICS_HZ = 500.0
 """The same for races, where a wheel rotates at 100 rad/s."""
 
 
-class BaseVector(VectorSimulator, Protocol):
+class WheeledBaseVector(VectorSimulator, Protocol):
     """N bases, each in its map; commands (N, k) in m/s and rad/s act at once."""
 
     def pose(self) -> Array:
@@ -51,24 +51,24 @@ class BaseVector(VectorSimulator, Protocol):
         """Stop the robots ``which`` (N,), where the simulator can do so at once."""
 
 
-class PeopledVector(BaseVector, Protocol):
+class CrowdVector(WheeledBaseVector, Protocol):
     """N bases with people around them."""
 
     def people(self) -> Array | None:
-        """Return (N, P, 5) place, radius and velocity of people and movers, m and m/s; None if there are none."""
+        """Return (N, P, 5) position, radius and velocity of people and movers, m and m/s; None if there are none."""
 
     def people_m(self) -> Array | None:
         """Return (N,) m, each footprint's smallest distance to movers since the last call; None if there are none."""
 
 
-class RaceVector(BaseVector, Protocol):
+class RaceVector(WheeledBaseVector, Protocol):
     """N cars, each alone on its track, at the start of a race."""
 
-    come_m: Array
+    progress_m: Array
     """(N,) progress along the centre line since the start, m."""
 
 
-def base_vector(
+def wheeled_base_vector(
     name: str,
     robot: WheeledBase,
     count: int,
@@ -78,7 +78,7 @@ def base_vector(
     parameters: Array32 | None = None,
     people: Scenes | None = None,
     seed: int = 0,
-) -> PeopledVector:
+) -> CrowdVector:
     """Return vectorised bases at the starts of N maps in the simulator called ``name``.
 
     Args:
@@ -95,10 +95,10 @@ def base_vector(
         UserError: There is no such simulator, or it is not installed.
     """
     if len(pool) != count:
-        raise ValueError(f"{count} robots are wanted, and there are {len(pool)} maps")
+        raise ValueError(f"{count} robots need a map each, and there are {len(pool)} maps")
     if name == BATCH:
-        return _BatchAmongPeople(robot, pool, rate_hz, parameters, people, seed)
-    return _EngineAmongPeople(name, robot, pool, rate_hz, people, seed)
+        return _BatchCrowdVector(robot, pool, rate_hz, people, parameters=parameters, seed=seed)
+    return _EngineCrowdVector(name, robot, pool, rate_hz, people, seed)
 
 
 def race_vector(
@@ -110,10 +110,10 @@ def race_vector(
     parameters: Array32 | None = None,
     seed: int = 0,
 ) -> RaceVector:
-    """Return cars at the starts of N tracks in the simulator called ``name``; see :func:`base_vector`."""
+    """Return cars at the starts of N tracks in the simulator called ``name``; see :func:`wheeled_base_vector`."""
     if name == BATCH:
         return RaceSimulator(robot, tracks, rate_hz=rate_hz, parameters=parameters, seed=seed)
-    return _EngineOnTracks(name, robot, tracks, rate_hz, seed)
+    return _EngineRaceVector(name, robot, tracks, rate_hz, seed)
 
 
 def clearance_at(robot: WheeledBase, drawn: FloorMap, pose: Array) -> float:
@@ -133,7 +133,7 @@ def goal_signals(goal: Array) -> dict[str, Array]:
 
 
 def people_signals(people: Array) -> dict[str, Array]:
-    """Return the signals of people (N, P, 5): place, radius and velocity, m and m/s."""
+    """Return the signals of people (N, P, 5): position, radius and velocity, m and m/s."""
     level = np.zeros((*people.shape[:2], 1))
     return {
         "people_position": np.concatenate([people[..., :2], level], axis=-1),
@@ -142,43 +142,34 @@ def people_signals(people: Array) -> dict[str, Array]:
     }
 
 
-def _people_of(people: Scenes | None, pool: MapPool, robot: WheeledBase, rate_hz: float) -> PedestrianCrowd | None:
-    return None if people is None else PedestrianCrowd(people, pool, robot, 1.0 / rate_hz)
+def _crowd_of(people: Scenes | None, pool: MapPool, robot: WheeledBase, rate_hz: float) -> CrowdSimulator | None:
+    return None if people is None else CrowdSimulator(people, pool.boxes, pool.circles, robot, 1.0 / rate_hz)
 
 
-class _BatchAmongPeople(BaseSimulator):
+class _BatchCrowdVector(WheeledBaseSimulator):
     def __init__(
-        self,
-        robot: WheeledBase,
-        pool: MapPool,
-        rate_hz: float,
-        parameters: Array32 | None,
-        people: Scenes | None,
-        seed: int,
+        self, robot: WheeledBase, pool: MapPool, rate_hz: float, people: Scenes | None, **options: Any
     ) -> None:
         circles = pool.circles if people is None else np.concatenate([pool.circles, people.people], axis=1)
-        self._walking = _people_of(people, pool, robot, rate_hz)
+        self._crowd = _crowd_of(people, pool, robot, rate_hz)
         self._still = pool.circles.shape[1] // CIRCLE_ROWS
-        super().__init__(robot, pool.boxes, circles, rate_hz=rate_hz, parameters=parameters, seed=seed)
+        super().__init__(robot, pool.boxes, circles, rate_hz=rate_hz, **options)
         self.place(pool.starts.astype(float))
 
     def step(self, command: Array) -> None:
-        """Advance one period under ``command`` (N, command_width), m/s and rad/s, which acts at once."""
-        if self._walking is not None:
-            self._walking.step(self.pose(), self.twist())
-            self.set_circles(self._still, self._walking.people)
+        if self._crowd is not None:
+            self._crowd.step(self.pose(), self.twist())
+            self.set_circles(self._still, self._crowd.people)
         super().step(command)
 
     def people(self) -> Array | None:
-        """Return (N, P, 5) place, radius and velocity of people and movers, m and m/s; None if there are none."""
-        return None if self._walking is None else self._walking.people
+        return None if self._crowd is None else self._crowd.people
 
     def people_m(self) -> Array | None:
-        """Return (N,) m, each footprint's smallest distance to movers since the last call; None if there are none."""
-        return None if self._walking is None else self._walking.gap(self.pose())
+        return None if self._crowd is None else self._crowd.gap(self.pose())
 
 
-class EngineBases(EngineVector):
+class WheeledBaseEngineVector(EngineVector):
     """N bases in an engine, whose commands are limited in acceleration, as by the guard."""
 
     robot: WheeledBase
@@ -230,23 +221,23 @@ class EngineBases(EngineVector):
         """No-op: a base that is commanded to stop brakes."""
 
 
-class _EngineAmongPeople(EngineBases):
+class _EngineCrowdVector(WheeledBaseEngineVector):
     def __init__(
         self, name: str, robot: WheeledBase, pool: MapPool, rate_hz: float, people: Scenes | None, seed: int
     ) -> None:
-        self._maps, self._walking = pool.maps, _people_of(people, pool, robot, rate_hz)
+        self._maps, self._crowd = pool.maps, _crowd_of(people, pool, robot, rate_hz)
         worlds = [world_of(drawn) for drawn in pool.maps]
-        if self._walking is not None:
-            worlds = [with_pedestrians(world, who) for world, who in zip(worlds, self._walking.people)]
+        if self._crowd is not None:
+            worlds = [with_pedestrians(world, who) for world, who in zip(worlds, self._crowd.people)]
         super().__init__(name, robot, worlds, rate_hz, seed=seed)
         x, y, yaw = pool.starts.astype(float).T
         place = np.stack([x, y, np.full(len(x), robot.rest_height_m)], axis=1)
         self.set_state({"position": place, "orientation": frames.from_yaw(yaw)})
 
     def step(self, command: Array) -> None:
-        if self._walking is not None:
-            self._walking.step(self.pose(), self.twist())
-            for backend, people in zip(self.backends, self._walking.people):
+        if self._crowd is not None:
+            self._crowd.step(self.pose(), self.twist())
+            for backend, people in zip(self.backends, self._crowd.people):
                 move_pedestrians(backend.simulation.engine, people)  # type: ignore[attr-defined]
         super().step(command)
 
@@ -254,26 +245,23 @@ class _EngineAmongPeople(EngineBases):
         return np.array([clearance_at(self.robot, drawn, pose) for pose, drawn in zip(self.pose(), self._maps)])
 
     def people(self) -> Array | None:
-        return None if self._walking is None else self._walking.people
+        return None if self._crowd is None else self._crowd.people
 
     def people_m(self) -> Array | None:
-        return None if self._walking is None else self._walking.gap(self.pose())
+        return None if self._crowd is None else self._crowd.gap(self.pose())
 
 
-class _EngineOnTracks(EngineBases):
+class _EngineRaceVector(WheeledBaseEngineVector):
     def __init__(self, name: str, robot: WheeledBase, tracks: Sequence[Track], rate_hz: float, seed: int) -> None:
         titles = [track.title for track in tracks]
         super().__init__(name, robot, titles, rate_hz, seed=seed, physics_hz=RACE_PHYSICS_HZ)
-        self._marshal = TrackProgress(tracks, robot)
-        self._marshal.start()
-        self.come_m = np.zeros(len(tracks))
+        self._progress = TrackProgress(tracks, robot)
+        self._progress.start()
+        self.progress_m = np.zeros(len(tracks))
 
     def step(self, command: Array) -> None:
         super().step(command)
-        self.come_m = self._marshal.follow(self.pose()[:, :2])
+        self.progress_m = self._progress.follow(self.pose()[:, :2])
 
     def clearance(self) -> Array:
-        return self._marshal.clearance(self.pose())
-
-
-SIMULATION_VECTOR = base_vector
+        return self._progress.clearance(self.pose())

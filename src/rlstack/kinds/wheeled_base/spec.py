@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from rlstack.errors import UserError
 from rlstack.kinds.wheeled_base.spec_response import Response
-from rlstack.robots.footprint import Disc, Outline, cover, hull, rectangle
+from rlstack.robots.footprint import Disc, FootprintShape, cover, hull, rectangle
 from rlstack.robots.inertia import Inertial, inertial, is_physical, of_sphere, together
 from rlstack.robots.joints import DrivenJoint
 from rlstack.robots.spec import RobotSpec
-from rlstack.robots.urdf.parts import BODY, link_of
-from rlstack.schema import value
+from rlstack.robots.urdf import BODY, link_of
+from rlstack.schema import check_boxes, value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +104,7 @@ class Steering:
     """Drive of each steered wheel about z: a position loop, and the knuckle that holds the wheel."""
 
     position_max_rad: float = value(unit="rad", above=0.0, at_most=1.5)
-    """Either way."""
+    """In either direction."""
     velocity_max_rad_s: float = value(unit="rad/s", above=0.0)
     effort_max_n_m: float = value(unit="N m", above=0.0)
     stiffness_n_m_per_rad: float = value(unit="N m/rad", above=0.0)
@@ -126,29 +126,32 @@ class Contact:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BaseLimits:
+class WheeledBaseLimits:
     """Limits that the guard enforces; a recipe or an operator may only tighten them."""
 
-    linear_velocity_m_s: float = value(unit="m/s", above=0.0)
+    linear_velocity_m_s: float = value(unit="m/s", above=0.0, text="Largest speed")
     """Forward and backward; for a holonomic base, in any direction."""
-    angular_velocity_rad_s: float = value(unit="rad/s", above=0.0)
-    linear_acceleration_m_s2: float = value(unit="m/s^2", above=0.0)
-    angular_acceleration_rad_s2: float = value(unit="rad/s^2", above=0.0)
+    angular_velocity_rad_s: float = value(unit="rad/s", above=0.0, text="Largest angular velocity")
+    linear_acceleration_m_s2: float = value(unit="m/s^2", above=0.0, text="Fastest change of the commanded speed")
+    angular_acceleration_rad_s2: float = value(
+        unit="rad/s^2", above=0.0, text="Fastest change of the commanded angular velocity"
+    )
+    geofence_min_m: tuple[float, float] = value(unit="m", text="Lower corner of the geofence in odom")
+    geofence_max_m: tuple[float, float] = value(unit="m", text="Upper corner of the geofence in odom")
+
+    def __post_init__(self) -> None:
+        check_boxes(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WheeledBaseCommandLimits(WheeledBaseLimits):
+    """Limits of a base: the guard's, and further ones of its commands."""
+
     linear_jerk_m_s3: float | None = value(None, unit="m/s^3", above=0.0)
     angular_jerk_rad_s3: float | None = value(None, unit="rad/s^3", above=0.0)
     """Limits of the published command; by default none."""
     command_timeout_s: float = value(0.5, unit="s", above=0.0)
     """Age of a command that stops the base; 0.5 s is the default of ros2_controllers' diff_drive_controller."""
-    geofence_min_m: tuple[float, float] = value(unit="m")
-    geofence_max_m: tuple[float, float] = value(unit="m")
-    """The rectangle, in the ``odom`` frame, that the base must stay in."""
-
-    def __post_init__(self) -> None:
-        if any(low >= high for low, high in zip(self.geofence_min_m, self.geofence_max_m)):
-            raise ValueError(
-                f"geofence_max_m: {list(self.geofence_max_m)} is not allowed: both numbers must be above"
-                f" geofence_min_m ({list(self.geofence_min_m)})."
-            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,15 +171,17 @@ class WheeledBase(RobotSpec):
     wheel_drive: WheelDrive = value(None)
     steering: Steering | None = None
     contact: Contact = value(None)
-    outline: Outline | None = None
+    outline: FootprintShape | None = None
     """Its outline on the floor; by default the hull of its chassis' box, wheels and casters."""
     response: Response = field(default_factory=Response)
-    limits: BaseLimits
+    limits: WheeledBaseCommandLimits
     track_scale: float = value(1.0, unit="1", at_least=1.0)
     """Apparent over true distance between left and right wheels, for skid-steered bases.
 
     The ``wheel_separation_multiplier`` of ROS' diff_drive_controller.
     """
+
+    is_mobile_base = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -189,7 +194,7 @@ class WheeledBase(RobotSpec):
         if self.wheels or self.casters or self.steering is not None:
             raise ValueError("drive: 'holonomic' is not allowed with wheels: leave out wheels, casters and steering.")
         if self.outline is None:
-            raise ValueError("the key 'outline' is missing: a holonomic base has no chassis that would give it.")
+            raise ValueError("the key 'outline' is missing: a holonomic base has no chassis to derive it from.")
 
     def _check_wheels(self) -> None:
         for key in ("chassis", "wheel_drive", "contact"):
@@ -205,14 +210,14 @@ class WheeledBase(RobotSpec):
         steered = [wheel for wheel in self.wheels if wheel.steering]
         if self.drive == "ackermann":
             if not steered or self.steering is None:
-                raise ValueError("drive: 'ackermann' is not allowed without wheels that are steered and a steering.")
+                raise ValueError("drive: 'ackermann' is not allowed without steered wheels and the key steering.")
             if len({wheel.position_m[0] for wheel in self.wheels if not wheel.steering}) != 1:
                 raise ValueError("wheels: an ackermann base needs all wheels that are not steered on one axle.")
             if any(wheel.position_m[0] == self.axle_m for wheel in steered):
                 raise ValueError("wheels: a steered wheel must be ahead of or behind those that are not.")
         else:
             if steered or self.steering is not None:
-                raise ValueError("drive: 'differential' is not allowed with steered wheels: drive: ackermann.")
+                raise ValueError("drive: 'differential' is not allowed with steered wheels: use drive: ackermann.")
             sides = {math.copysign(1.0, wheel.position_m[1]) for wheel in driven if wheel.position_m[1]}
             if len(sides) != 2 or any(wheel.position_m[1] == 0.0 for wheel in driven):
                 raise ValueError("wheels: a differential base needs driven wheels left (y above 0) and right, only.")
@@ -272,11 +277,6 @@ class WheeledBase(RobotSpec):
         if self.outline is not None and self.outline.radius_m is not None:
             return self.outline.radius_m
         return float(np.hypot(*self.corners_m.T).max())
-
-    @property
-    def is_mobile_base(self) -> bool:
-        """True."""
-        return True
 
     @property
     def link_friction(self) -> dict[str, float]:
@@ -350,8 +350,7 @@ class WheeledBase(RobotSpec):
 
     def knuckle_inertial(self) -> Inertial:
         """Return mass properties of the parts that a steering joint rotates, about the wheel's centre."""
-        if self.steering is None:
-            return inertial(0.0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
+        assert self.steering is not None
         mass, radius = self.steering.knuckle_mass_kg, self.steering.knuckle_radius_m
         return inertial(mass, (0.0, 0.0, 0.0), of_sphere(mass, radius))
 

@@ -34,37 +34,23 @@ class Response:
     angular_slip_range: Range | None = value(None, unit="1", above=-1.0, at_most=0.99)
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            if (key := range_key(field.name)) is None or (given := getattr(self, key)) is None:
-                continue
-            nominal = getattr(self, field.name)
-            if not given[0] <= nominal <= given[1]:
+        for name in RESPONSE_PARAMETERS:
+            low, high = self.range_of(name)
+            if not low <= (nominal := getattr(self, name)) <= high:
                 raise ValueError(
-                    f"{key}: {list(given)} is not allowed: the lowest must come first and {field.name} ({nominal}) be"
-                    " within."
+                    f"{range_key(name)}: {[low, high]} is not allowed: the lowest first, and {name} ({nominal}) within."
                 )
 
     def range_of(self, name: str) -> Range:
         """Return the range that training draws ``name`` from, such as ``linear_slip``."""
-        key = range_key(name)
-        given: Range | None = None if key is None else getattr(self, key)
-        nominal: float = getattr(self, name)
-        return (nominal, nominal) if given is None else given
+        given: Range | None = getattr(self, range_key(name))
+        return (getattr(self, name),) * 2 if given is None else given
 
 
-NUMBERS = (
-    "command_delay_s",
-    "linear_time_constant_s",
-    "angular_time_constant_s",
-    "steering_time_constant_s",
-    "linear_slip",
-    "angular_slip",
-)
-"""The parameters of a response that have a range."""
+RESPONSE_PARAMETERS = tuple(field.name for field in fields(Response) if "_range" not in field.name)
+"""The parameters of a response, each of which has a range."""
 
 
-def range_key(name: str) -> str | None:
-    """Return the key of a parameter's range, such as ``command_delay_range_s``; None for other names."""
-    if name not in NUMBERS:
-        return None
+def range_key(name: str) -> str:
+    """Return the key of a parameter's range, such as ``command_delay_range_s``."""
     return f"{name[:-2]}_range_s" if name.endswith("_s") else f"{name}_range"

@@ -2,41 +2,105 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from typing import Any
 
 import numpy as np
 
-from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Backend, Signals
-from rlstack.interfaces.messages import JointMessage
-from rlstack.interfaces.twist_data import TwistReader
+from rlstack.interfaces.messages import Reader, field_reader
+from rlstack.interfaces.scan_messages import ScanReader, scan_geometry
+from rlstack.interfaces.signals import SENSED
+from rlstack.interfaces.twist_messages import TwistReader
+from rlstack.kinds.wheeled_base.guard import WheeledBaseGuard
+from rlstack.kinds.wheeled_base.guard_config import SCAN
 from rlstack.kinds.wheeled_base.spec import WheeledBase
-from rlstack.kinds.wheeled_base.topics_guard import PARAMETERS as GUARD_PARAMETERS
-from rlstack.kinds.wheeled_base.topics_guard import ScanSenses
-from rlstack.nodes.commands import TWIST_TYPE, without_stamps
-from rlstack.nodes.kind_topics import Filler, KindTopics
-from rlstack.nodes.parameters import ParameterSet
+from rlstack.nodes.command_messages import TWIST_TYPE, without_stamps
+from rlstack.nodes.goal_subscriptions import QUALITIES
+from rlstack.nodes.kind_topics import GuardSubscriptions, KindTopics, simulated
+from rlstack.nodes.parameters import Parameter, ParameterSet
+from rlstack.nodes.sensor_readers import SCAN_PARAMETERS, scan_every_ns
 from rlstack.robots import frames
+
+_SLACK_NS = 1000
+"""Tolerance for rounded stamps."""
+
+
+class ScanAndGoalSubscriptions(GuardSubscriptions):
+    """Subscribes to scans, and to the goals of a fallback planner; in lock step scans are processed without an answer.
+
+    See :class:`rlstack.nodes.kind_topics.GuardSubscriptions`.
+    """
+
+    def __init__(self, node: Any, guard: WheeledBaseGuard) -> None:
+        super().__init__(node, guard)
+        self.counts = dict.fromkeys(("blocked", "scans", "scans refused"), 0)
+        self._every_ns = 0
+        if (lidar := guard.protective_stop.lidar) is not None or SCAN in guard.fallback.inputs:
+            lidar = lidar or guard.robot.lidars[SCAN]
+            frame = node.parameters["scan_frame"]
+            wanted = scan_geometry(lidar)
+            self._read = ScanReader(wanted, (frame,) if frame else (), zero_is_far=node.parameters["zero_is_far"])
+            self._every_ns = scan_every_ns(lidar)
+            node.subscriber(topics.message_type(topics.SCAN_TYPE), SCAN, self._on_scan, self._quality, raw=True)
+        goals = [name for name in guard.fallback.inputs if name.startswith("goal_")]
+        if goals:
+            place = np.array(node.parameters["goal_position"])
+            if np.isfinite(place).all():
+                guard.on_signals({"goal_position": place, "goal_orientation": np.array([0.0, 0.0, 0.0, 1.0])})
+            kind = topics.type_of(topics.GOAL)
+            self._goal: list[tuple[str, Reader]] = [(n, field_reader(kind, SENSED[n].field)) for n in goals]
+            for use in QUALITIES:
+                node.subscriber(kind, topics.GOAL, self._on_goal, use)
+
+    def is_due(self, stamp_ns: int) -> bool:
+        """Return whether a scan that belongs to the observation of ``stamp_ns`` is still in transit (lock step)."""
+        if not self._guard.needs_scan:
+            return False
+        return not stamp_ns - self._every_ns + _SLACK_NS < self._newest_ns <= stamp_ns
+
+    def _on_scan(self, data: bytes) -> None:
+        if (received := self._received("scan", self._read, data)) is None:
+            return
+        stamp, signals = received
+        if (times := self._node.times_of(stamp)) is None:
+            return
+        self.counts["scans"] += 1
+        self._newest_ns = stamp
+        self._node.on_decision(self._guard.on_scan(*times, signals["scan"], answer=not self._node.lock_step))
+
+    def _on_goal(self, message: Any) -> None:
+        if topics.in_world(message.header.frame_id):
+            self._guard.on_signals({name: read(message) for name, read in self._goal})
 
 
 class WheeledBaseTopics(KindTopics):
     """See :class:`rlstack.nodes.kind_topics.KindTopics`."""
 
     PARAMETERS = (TWIST_TYPE,)
-    GUARD_PARAMETERS = (*GUARD_PARAMETERS, TWIST_TYPE)
-    GUARD_SENSES = ScanSenses
+    GUARD_PARAMETERS = (
+        Parameter("fallback", "stop", "Fallback when the policy cannot drive: stop, or a planner such as dwa."),
+        Parameter(
+            "goal_position",
+            (math.nan, math.nan, math.nan),
+            "Goal of a fallback planner until one arrives on the topic, m in odom.",
+            nan=True,
+        ),
+        *SCAN_PARAMETERS,
+        TWIST_TYPE,
+    )
+    GUARD_SUBSCRIPTIONS = ScanAndGoalSubscriptions
     COMMAND_TYPE = TWIST_TYPE
     observed = topics.ODOM
     command_topic = topics.TWIST_COMMAND
 
     def __init__(self, robot: WheeledBase, parameters: ParameterSet) -> None:
         robot.require_simulable()
-        self._robot = robot
+        super().__init__(robot, parameters)
         self._read = TwistReader(plain=without_stamps(TWIST_TYPE, parameters))
         self.command_type = self._read.type
         self.timeout_s = robot.limits.command_timeout_s
-        self._names = tuple(joint.name for joint in robot.drives)
 
     def read(self, data: bytes) -> tuple[int | None, Signals]:
         """Return the twist (2,), m/s and rad/s."""
@@ -46,28 +110,12 @@ class WheeledBaseTopics(KindTopics):
         """Return whether the command drives or turns."""
         return bool(command["twist"].any())
 
-    def joint_states(self) -> tuple[str, Filler]:
-        """Return positions and velocities of wheels and steering joints."""
-        joints = JointMessage(topics.type_of(topics.JOINT_STATES)(), self._names)
-        return "joint_position", lambda stamp, s: joints.fill(stamp, s["joint_position"], s["joint_velocity"])
-
-    def joints(self, sensed: Signals) -> Mapping[str, float]:
-        """Return angles of wheels and steering joints, rad."""
-        positions = sensed.get("joint_position")
-        return {} if positions is None else dict(zip(self._names, positions.tolist()))
-
     def start_state(self, backend: Backend, height_m: float) -> Signals | None:
         """Return the start pose in the world's map; None without one: on its wheels at its place."""
-        if height_m:
-            raise UserError(
-                f"start_height_m: {height_m} is not allowed for {self._robot.name}, which starts on its wheels: leave"
-                " it out."
-            )
-        from rlstack.sim.robot import SimulatedRobot  # a guard, which reads the parameters here, needs no simulator
-
-        if not isinstance(backend, SimulatedRobot) or backend.index:
+        super().start_state(backend, height_m)
+        if (robot := simulated(backend)) is None or robot.index:
             return None
-        simulation = backend.simulation
+        simulation = robot.simulation
         drawn = None if simulation.world is None else simulation.world.floor_map
         if drawn is None or not np.array_equal(simulation.starts_m[0][:2], drawn.start[:2]):
             return None

@@ -7,17 +7,19 @@ import xml.etree.ElementTree as ET
 from typing import Any
 
 from rlstack.kinds.wheeled_base.spec import Wheel, WheeledBase
-from rlstack.robots.joints import DrivenJoint
-from rlstack.robots.urdf.parts import BODY, add_joint, add_link, add_shape, joint_limit, link_of, robot_element
+from rlstack.robots.kind_models import UrdfOptions
+from rlstack.robots.urdf import BODY, add_joint, add_link, add_shape, joint_limit, link_of, robot_element
+
+Position = tuple[float, float, float]
 
 _UPRIGHT = (0.5 * math.pi, 0.0, 0.0)
 """Roll that rotates a cylinder's axis, z, to y."""
 
 
-def wheeled_base_urdf(robot: WheeledBase, prefix: str) -> ET.Element:
+def wheeled_base_urdf(robot: WheeledBase, options: UrdfOptions) -> ET.Element:
     """Return the robot's URDF; see :func:`rlstack.robots.urdf.to_urdf`."""
     robot.require_simulable()
-    root = robot_element(robot)
+    root, prefix = robot_element(robot), options.prefix
     body = add_link(root, prefix + BODY, robot.chassis_inertial())
     box: dict[str, Any] = {"size": robot.chassis.collision_size_m, "xyz": robot.chassis.collision_centre_m}
     add_shape(body, "visual", "box", material="light", **box)
@@ -32,31 +34,23 @@ def wheeled_base_urdf(robot: WheeledBase, prefix: str) -> ET.Element:
         add_shape(body, "visual", "sphere", xyz=caster.position_m, radius=caster.radius_m, material="dark")
         add_shape(body, "collision", "sphere", xyz=caster.position_m, radius=caster.radius_m)
     joints = {joint.name: joint for joint in robot.drives}
+
+    def connect(name: str, parent: str, child: str, xyz: Position, axis: Position) -> None:
+        joint = joints[name]
+        add_joint(root, prefix + name, joint.type, parent, child, xyz=xyz, axis=axis, limit=joint_limit(joint))
+
     for wheel in robot.wheels:
         parent, position = prefix + BODY, wheel.position_m
         if wheel.steering:
             knuckle = prefix + link_of(wheel.steering)
             add_link(root, knuckle, robot.knuckle_inertial())
-            _add_joint(root, prefix, joints[wheel.steering], parent, knuckle, position, (0.0, 0.0, 1.0))
+            connect(wheel.steering, parent, knuckle, position, (0.0, 0.0, 1.0))
             parent, position = knuckle, (0.0, 0.0, 0.0)
         name = prefix + link_of(wheel.name)
         link = add_link(root, name, robot.wheel_inertial(wheel))
         _add_wheel(link, robot, wheel)
-        _add_joint(root, prefix, joints[wheel.name], parent, name, position, (0.0, 1.0, 0.0))
+        connect(wheel.name, parent, name, position, (0.0, 1.0, 0.0))
     return root
-
-
-def _add_joint(
-    root: ET.Element,
-    prefix: str,
-    joint: DrivenJoint,
-    parent: str,
-    child: str,
-    position: tuple[float, float, float],
-    axis: tuple[float, float, float],
-) -> None:
-    limit = joint_limit(joint)
-    add_joint(root, prefix + joint.name, joint.type, parent, child, xyz=position, axis=axis, limit=limit)
 
 
 def _add_wheel(link: ET.Element, robot: WheeledBase, wheel: Wheel) -> None:

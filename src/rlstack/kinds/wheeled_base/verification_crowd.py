@@ -14,18 +14,18 @@ import numpy as np
 
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.kinds.wheeled_base.verification import DriveVerification
-from rlstack.sim.bases.layout import CIRCLE_ROWS
-from rlstack.sim.bases.parameters import drawn
-from rlstack.sim.bases.pedestrians import with_pedestrians
-from rlstack.sim.bases.scenes import Scenes, circle_crossing, halls
+from rlstack.sim.batch_wheeled_base.layout import CIRCLE_ROWS
+from rlstack.sim.batch_wheeled_base.parameters import drawn
+from rlstack.sim.crowds.scenes import Scenes, circle_crossing, halls
+from rlstack.sim.crowds.simulator import with_pedestrians
 from rlstack.sim.maps.pool import pool_of
-from rlstack.sim.maps.world import world_of
 from rlstack.sim.vector import BATCH
-from rlstack.tasks.catalog.base_crowd import CrowdTask, People
-from rlstack.verification.crowds import drive_among_people
-from rlstack.verification.evaluator import Evaluation
-from rlstack.verification.navigation_episodes import Course
-from rlstack.verification.task_verification import ColumnPlan, Counts, Request, held_by, planners_of
+from rlstack.sim.world_generators.floor_map import world_of
+from rlstack.tasks.catalog.base_crowd import CrowdTask, PedestrianSettings
+from rlstack.verification.crowd_trials import drive_among_people
+from rlstack.verification.navigation_episodes import NavigationEpisodes
+from rlstack.verification.task_verification import ColumnPlan, Counts, Request, known_planners, supporting
+from rlstack.verification.training_evaluation import Evaluation
 
 CROWDED = 200
 """Scenes in the batch simulator with more people."""
@@ -39,7 +39,7 @@ CROWDNAV = CrowdTask(
     rate_hz=4.0,
     episode_s=25.0,
     arrival_m=0.3,
-    people=People(walking=(5, 5), standing=(0, 0), radius_m=0.3, speed_m_s=1.0),
+    people=PedestrianSettings(walking=(5, 5), standing=(0, 0), radius_m=0.3, speed_m_s=1.0),
 )
 
 _STREAM = 0xC0D
@@ -51,15 +51,15 @@ _EVALUATION = 7_000_000
 _DESCRIPTIONS = {
     "hall": (
         "Halls as HEIGHT draws them (arXiv 2411.12150): 9 x 9 m, 8 to 12 boxes, 5 to 9 people who walk and up to 2 who"
-        " stand, most of whom do not see the robot. They are drawn from a random stream that nothing else uses; seeds"
-        " are their numbers in it. All drivers know of people what a tracker finds in their own scan; over topics"
-        " the people node is the tracker. In the batch simulator each robot departs from its file as in training; in"
-        " the others it is as the file says."
+        " stand, most of whom do not see the robot. They are drawn from a random stream of their own; seeds are their"
+        " numbers in it. All drivers receive the people that a tracker finds in their scan; over topics the people"
+        " node is the tracker. In the batch simulator robots are randomized as in training; in other simulators they"
+        " are those of the robot file."
     ),
     "circle_crossing": (
         "Crossings as CrowdNav draws them (arXiv 1809.08835): five people on a circle of 4 m who do not see the robot,"
-        " drawn from a random stream that nothing else uses; seeds are their numbers in it. All drivers know the"
-        " truth about people. The published test episodes themselves are benchmarks/crowdnav.py's."
+        " drawn from a random stream of their own; seeds are their numbers in it. All drivers receive the ground"
+        " truth of people. benchmarks/crowdnav.py runs the published test episodes themselves."
     ),
 }
 
@@ -80,8 +80,8 @@ class CrowdVerification(DriveVerification):
         self.task: CrowdTask = replace(setting, rate_hz=contract.rate_hz)
         self._bounds = setting.bounds_crossing if crossing else setting.bounds
         chosen = setting.planners[:1] if crossing else setting.planners
-        self.baselines = planners_of(chosen if request.drivers is None else request.drivers, self._bounds)
-        self._course = course_of(self.task, self.robot, request.episodes or self.counts.batch, request.seed)
+        self.baselines = known_planners(chosen if request.drivers is None else request.drivers, self._bounds)
+        self.trials = course_of(self.task, self.robot, request.episodes or self.counts.batch, request.seed)
 
     @staticmethod
     def draw_evaluation(task: Any, robot: WheeledBase, episodes: int, seed: int) -> Any:
@@ -105,21 +105,16 @@ class CrowdVerification(DriveVerification):
         figures = driven.figures()
         return Evaluation(figures["arrived"], (round(figures["arrived"], 3), -figures["time_s"]), figures)
 
-    @property
-    def trials(self) -> Course:
-        """Scenes as published."""
-        return self._course
-
-    def hold(self, names: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
+    def supported(self, names: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
         """Return the simulators that support the robot among people."""
-        scene = self._course.take(slice(0, 1))
+        scene = self.trials.take(slice(0, 1))
         assert scene.movers is not None
         people = scene.movers.people[0].reshape(-1, CIRCLE_ROWS).astype(float)
-        return held_by(names, self.robot, with_pedestrians(world_of(scene.pool.maps[0]), people))
+        return supporting(names, self.robot, with_pedestrians(world_of(scene.pool.maps[0]), people))
 
     def columns(self, simulator: str) -> list[ColumnPlan]:
         """Return the trials in a simulator; halls in the batch simulator with more people as well."""
-        plans = [self.column(simulator, simulator, self._course, self._bounds)]
+        plans = [self.column(simulator, simulator, self.trials, self._bounds)]
         if simulator == BATCH and self.task.scene == "hall":
             count = min(self.request.episodes or CROWDED, CROWDED)
             course = course_of(self.task, self.robot, count, self.request.seed, MORE)
@@ -131,7 +126,7 @@ class CrowdVerification(DriveVerification):
         return "", {"setting": self.task.scene}
 
 
-def course_of(task: CrowdTask, robot: WheeledBase, count: int, seed: int, times: float = 1.0) -> Course:
+def course_of(task: CrowdTask, robot: WheeledBase, count: int, seed: int, times: float = 1.0) -> NavigationEpisodes:
     """Return held-out episodes among people, in which robots depart from their file.
 
     Args:
@@ -151,7 +146,7 @@ def course_of(task: CrowdTask, robot: WheeledBase, count: int, seed: int, times:
     pool = pool_of(maps, boxes=max(1, *(len(m.boxes) for m in maps)), circles=0, fields=False)
     limit_s = np.full(count, task.episode_s)
     movers = Scenes(maps, scenes.people, scenes.persons)
-    return Course(pool, drawn(robot, count, rng), limit_s, movers, tracked=task.tracked)
+    return NavigationEpisodes(pool, drawn(robot, count, rng), limit_s, movers, tracked=task.tracked)
 
 
 VERIFICATION = CrowdVerification

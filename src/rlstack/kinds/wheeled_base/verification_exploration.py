@@ -7,28 +7,27 @@ A policy for exploration selects the next cell of a grid. Its performance on a r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from rlstack import schema
-from rlstack.control.navigation import EXPLORER
+from rlstack.control.navigation import EXPLORER, PLANNERS
 from rlstack.control.navigation.grid_frontier import GridFrontier, GridFrontierSettings
 from rlstack.errors import UserError
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import Contract
-from rlstack.sim.grids.sites import Sites
+from rlstack.sim.grids.simulator import Sites
 from rlstack.sim.maps.floor_map import FloorMap
-from rlstack.sim.maps.world import world_of
 from rlstack.sim.vector import BATCH
-from rlstack.tasks.core.settings import within
+from rlstack.sim.world_generators.floor_map import world_of
+from rlstack.tasks.core.trained_task import within
 from rlstack.tasks.wheeled_base.exploration.setting import ExplorationSetting
 from rlstack.verification.drawing import Plot
-from rlstack.verification.evaluator import Evaluation
-from rlstack.verification.exploration import explore
 from rlstack.verification.exploration_plots import draw_exploration
 from rlstack.verification.exploration_score import score_exploration
-from rlstack.verification.records import ExplorationRecord
+from rlstack.verification.exploration_trials import explore_floors, explore_grids
 from rlstack.verification.scores import Score
 from rlstack.verification.task_verification import (
     ColumnPlan,
@@ -36,12 +35,17 @@ from rlstack.verification.task_verification import (
     Records,
     Request,
     TaskVerification,
-    held_by,
-    planners_of,
+    known_planners,
+    supporting,
 )
+from rlstack.verification.training_evaluation import Evaluation
+from rlstack.verification.trial_records import ExplorationRecord
 
 SITES = 300
 """Grids, in the batch simulator."""
+
+BATCH_SIZE = 6
+"""Robots that explore together in the batch simulator."""
 
 DRIVEN = f"{BATCH}, driven"
 """Column of the lidar robot in the batch simulator."""
@@ -67,28 +71,28 @@ class ExplorationVerification(TaskVerification):
     first = ("episodes", "success", "crashed", "to_90", "steps_ratio", "least_lead")
     counts = Counts(batch=24, engines=20, topics=20, baselines_in_engines=6)
     description = (
-        "Grounds that are never trained on. On grids a move leads to the next cell, and the known share is that of what"
-        " ends an episode. Driven, the planner explorer_policy leads a robot with a lidar over floors of the same kind"
-        " by the policy, and the known share is of the places that the robot can get to, as an occupancy grid of its"
-        " scans knows them; frontier planners drive the same robot over the same floors. Over topics the planner node"
-        " and the guard of a deployment do."
+        "Sites that are never used for training. On grids a move leads to the next cell, and coverage is relative to"
+        " that which ends an episode. Driven, the planner explorer_policy leads a robot with a lidar over floors of the"
+        " same kind by the policy; coverage is the share of reachable points that an occupancy grid of its scans knows."
+        " Frontier planners drive the same robot over the same floors. Over topics the planner node and the guard of a"
+        " deployment run."
     )
 
     def __init__(self, request: Request) -> None:
         super().__init__(request)
         if not isinstance(request.robot, WheeledBase) or "scan" not in request.robot.lidars:
             raise UserError(
-                f"{request.robot.name} cannot be led by an explorer, which takes a wheeled base with a lidar called"
-                " scan: give --robot turtlebot3_burger."
+                f"{request.robot.name} cannot explore: that needs a wheeled base with a lidar called scan, such as"
+                " --robot turtlebot3_burger."
             )
         self.robot: WheeledBase = request.robot
-        self.baselines = planners_of(
+        self.baselines = known_planners(
             self.task.planners if request.drivers is None else request.drivers, self.task.bounds
         )
-        if strange := [name for name in self.baselines if name not in ON_GRIDS]:
-            raise UserError(f"drivers: {strange[0]} does not explore: one or more of {', '.join(ON_GRIDS)}.")
+        if unknown := [name for name in self.baselines if name not in ON_GRIDS]:
+            raise UserError(f"drivers: {unknown[0]} does not explore: give one or more of {', '.join(ON_GRIDS)}.")
         self._setting = expedition_of(request.loaded.contract)
-        self._floors = floors_of(self._setting, max(request.episodes or 0, self.counts.batch), request.seed)
+        self.trials = floors_of(self._setting, max(request.episodes or 0, self.counts.batch), request.seed)
         self._seconds = round(SECONDS_PER_M * self._setting.terrain.side * self._setting.cell_m)
 
     @staticmethod
@@ -100,7 +104,7 @@ class ExplorationVerification(TaskVerification):
     @staticmethod
     def evaluate(policy: Any, trials: Sites, task: Any, robot: Any, seed: int) -> Evaluation:
         """Return how fast ``policy`` covered the grids, ranked by the mean of the coverage over half of the time."""
-        explored = explore(policy, task.expedition, trials)
+        explored = explore_grids(policy, task.expedition, trials)
         half = explored.normalized().coverage[:, : task.expedition.steps // 2]
         figures = {
             "episodes": float(len(trials)),
@@ -112,19 +116,14 @@ class ExplorationVerification(TaskVerification):
         }
         return Evaluation(figures["success"], (figures["mean_coverage"],), figures)
 
-    @property
-    def trials(self) -> list[FloorMap]:
-        """Floors."""
-        return self._floors
-
-    def hold(self, names: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
+    def supported(self, names: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
         """Return the simulators that support the robot on a floor."""
-        return held_by(names, self.robot, world_of(self._floors[0]))
+        return supporting(names, self.robot, world_of(self.trials[0]))
 
     def columns(self, simulator: str) -> list[ColumnPlan]:
         """Return the trials in a simulator; in the batch simulator on grids as well."""
         driven = DRIVEN if simulator == BATCH else simulator
-        plans = [self.column(driven, simulator, self._floors, self.task.bounds_driven)]
+        plans = [self.column(driven, simulator, self.trials, self.task.bounds_driven)]
         if simulator == BATCH:
             grids = self._setting.held_out(_STREAM + self.request.seed, self.request.episodes or SITES)
             grid = ColumnPlan(name=BATCH, simulator=BATCH, trials=grids, baseline_trials=grids, bounds=self.task.bounds)
@@ -133,33 +132,33 @@ class ExplorationVerification(TaskVerification):
 
     def run(self, plan: ColumnPlan, baseline: str | None) -> ExplorationRecord:
         """Run explorations in process: on grids, or by a robot that a planner drives."""
-        from rlstack.kinds.wheeled_base.verification_run_exploration import explore_in_parallel
+        if plan.name != BATCH:
+            driven: ExplorationRecord = super().run(plan, baseline)
+            return driven
+        explorer = self.request.loaded if baseline is None else GridFrontier(ON_GRIDS[baseline])
+        explored = explore_grids(explorer, self._setting, plan.trials, name=baseline or self.request.name)
+        if shown := self.request.progress_of(plan.name if baseline is None else f"{plan.name}: {baseline}"):
+            shown(len(explored), len(explored))
+        return explored.normalized()
 
-        request, name = self.request, baseline or self.request.name
-        shown = request.shown(plan.name if baseline is None else f"{plan.name}: {baseline}")
-        if plan.name == BATCH:
-            explorer = request.loaded if baseline is None else GridFrontier(ON_GRIDS[baseline])
-            explored = explore(explorer, self._setting, plan.trials, name=name)
-            if shown is not None:
-                shown(len(explored), len(explored))
-            return explored.normalized()
-        return explore_in_parallel(
-            baseline or EXPLORER,
-            plan.trials if baseline is None else plan.baseline_trials,
-            self.robot,
-            plan.simulator,
-            self._seconds,
-            name=name,
-            options={"policy": str(request.policy)} if baseline is None else None,
-            seed=request.seed,
-            on_progress=shown,
-        )
+    def process_runner(self, plan: ColumnPlan, baseline: str | None) -> tuple[Any, dict[str, Any]]:
+        """Return the function that explores floors in process, and its options."""
+        led = {"policy": str(self.request.policy)} if baseline is None else {}
+        batch_size = BATCH_SIZE if plan.simulator == BATCH else 1
+        return explore_floors, {
+            "make_driver": partial(PLANNERS.load(baseline or EXPLORER), self.robot, **led),
+            "least": batch_size,
+            "batch_size": batch_size,
+            "duration_s": self._seconds,
+        }
 
-    def topics_runner(self) -> tuple[Any, dict[str, Any]]:
-        """Return the runner of explorations through the planner node that the policy leads and the guard node."""
-        from rlstack.kinds.wheeled_base.verification_run_exploration import explore_over_topics
+    def topics_recorder(self) -> tuple[Any, dict[str, Any]]:
+        """Return the recorder of explorations through the planner node and the guard node, and its options."""
+        from rlstack.kinds.wheeled_base.verification_topics import ExplorationRecorder
 
-        return explore_over_topics, {"name": self.request.name, "duration_s": self._seconds}
+        explorer = PLANNERS.load(EXPLORER)(self.robot, policy=str(self.request.policy))
+        grids = explorer.global_planner.grids.settings  # those of the planner that drives
+        return ExplorationRecorder, {"driver": EXPLORER, "duration_s": self._seconds, "grids": grids}
 
     def score(self, record: ExplorationRecord, baselines: Mapping[str, ExplorationRecord]) -> Score:
         """Return the figures of explorations beside those of planners."""
@@ -176,15 +175,15 @@ class ExplorationVerification(TaskVerification):
         return "", {"expedition": schema.to_data(self._setting)}
 
     def pictures(self, records: Records, plans: Mapping[str, ColumnPlan]) -> list[Plot]:
-        """Return the figures of the explorations."""
+        """Return the plots of the explorations."""
         explored: Any = records
-        return draw_exploration(self.robot, explored, self._floors)
+        return draw_exploration(self.robot, explored, self.trials)
 
 
 def expedition_of(contract: Contract) -> ExplorationSetting:
     """Return the terrain that a policy was trained on, with MarsExplorer's end and length of an episode.
 
-    A policy without that record is tested on MarsExplorer's.
+    A policy without that record is tested on MarsExplorer's terrain.
     """
     data = within(contract.training, "recipe", "task_settings", "expedition")
     if data is None:
@@ -194,7 +193,7 @@ def expedition_of(contract: Contract) -> ExplorationSetting:
 
 
 def floors_of(expedition: ExplorationSetting, count: int, seed: int) -> list[FloorMap]:
-    """Return floors of an exploration setting for a robot, none of them trained on."""
+    """Return floors of an exploration setting for a robot, none of them used for training."""
     if expedition.floors is not None:
         rng = np.random.default_rng([_STREAM, seed])
         return expedition.floors.maps(rng, count, held_out=True)

@@ -10,22 +10,27 @@ import numpy as np
 from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.kinds.wheeled_base.spec import WheeledBase
-from rlstack.sim.maps.tracks import HELD_OUT_SEEDS, Track, draw_track
+from rlstack.sim.maps.generate import HELD_OUT_SEEDS
+from rlstack.sim.maps.tracks import Track, draw_track
+from rlstack.sim.vector import BATCH
 from rlstack.verification.drawing import Plot
-from rlstack.verification.evaluator import Evaluation
 from rlstack.verification.race_baseline import NAME
 from rlstack.verification.race_plots import draw_races
 from rlstack.verification.race_score import score_races
-from rlstack.verification.racing import race
-from rlstack.verification.records import RaceRecord
+from rlstack.verification.race_trials import race
 from rlstack.verification.scores import Score
-from rlstack.verification.task_verification import ColumnPlan, Counts, Records, Request, TaskVerification, held_by
+from rlstack.verification.task_verification import ColumnPlan, Counts, Records, Request, TaskVerification, supporting
+from rlstack.verification.training_evaluation import Evaluation
+from rlstack.verification.trial_records import RaceRecord
 
 LAPS = 2
 """Laps of each race: the first is from rest, the other is a flying lap."""
 
+LEAST, LEAST_IN_ENGINES = 10, 2
+"""Races that justify another process, in the batch simulator and in an engine."""
+
 VALIDATION = 100_000
-"""The last seeds of the held-out ones, which select a run's best policy; no report uses them."""
+"""Number of held-out seeds, the last ones, that select a run's best policy; no report uses them."""
 
 _STREAM = 0x4ACE
 """Separates the tracks from other draws with the same seed."""
@@ -37,21 +42,19 @@ class RaceVerification(TaskVerification):
     first = ("episodes", "success", "contact", "lap_ratio", "lap_s", "clean_laps", "speed_m_s", "clearance_least_m")
     counts = Counts(batch=50, engines=20, topics=20)
     description = (
-        "Tracks of seeds that are never trained or tuned on, and by which no run's best policy is chosen. Cars are as"
-        " the robot file says, their sensors' noise on. The baseline drives in process, with the whole track known and"
-        " its own pose; the policy senses what it names. Over topics the guard, whose protective stop brakes for walls,"
-        " is between."
+        "Tracks of seeds that are used neither for training or tuning nor to choose a run's best policy. Cars have the"
+        " robot file's parameters and sensor noise. The baseline drives in process and knows the whole track and its"
+        " pose; the policy receives only its inputs. Over topics commands pass the guard, whose protective stop brakes"
+        " for walls."
     )
 
     def __init__(self, request: Request) -> None:
         super().__init__(request)
         if request.drivers not in (None, (NAME,)):
-            raise UserError(f"drivers: races are compared with {NAME} on the fastest line, and no other: leave it out.")
+            raise UserError(f"drivers: races are compared only with {NAME} on the fastest line: leave --drivers out.")
         self.robot: WheeledBase = self.task.reference(request.robot)
         self.baselines = (NAME,)
-        self._seeds = tracks_of(request.episodes or self.counts.batch, request.seed)
-        contract = request.loaded.contract
-        self._options: dict[str, Any] = {"rate_hz": contract.rate_hz, "laps": LAPS, "seed": request.seed}
+        self.trials = tracks_of(request.episodes or self.counts.batch, request.seed)
 
     @staticmethod
     def draw_evaluation(task: Any, robot: WheeledBase, episodes: int, seed: int) -> tuple[list[Track], Array]:
@@ -72,35 +75,26 @@ class RaceVerification(TaskVerification):
         figures = {"episodes": len(clean), "success": success, "contacts": contacts, "speed_m_s": round(speed, 4)}
         return Evaluation(success, (round(success, 3), speed), figures)
 
-    @property
-    def trials(self) -> list[int]:
-        """Seeds of tracks."""
-        return self._seeds
-
-    def hold(self, names: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
+    def supported(self, names: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
         """Return the simulators that support the robot on a track."""
-        return held_by(names, self.robot, draw_track(self._seeds[0]).title)
+        return supporting(names, self.robot, self.trials[0].title)
 
-    def run(self, plan: ColumnPlan, baseline: str | None) -> RaceRecord:
-        """Run races in process."""
-        from rlstack.kinds.wheeled_base.verification_run_racing import race_in_parallel
+    def process_runner(self, plan: ColumnPlan, baseline: str | None) -> tuple[Any, dict[str, Any]]:
+        """Return the function that races in process, and its options."""
+        batched = plan.simulator == BATCH
+        return race, {
+            **({"make_driver": None, "driver": None} if baseline else {}),
+            "least": LEAST if batched else LEAST_IN_ENGINES,
+            "batch_size": None if batched else 1,
+            "rate_hz": self.request.loaded.contract.rate_hz,
+            "laps": LAPS,
+        }
 
-        request = self.request
-        return race_in_parallel(
-            request.policy if baseline is None else None,
-            plan.trials,
-            self.robot,
-            plan.simulator,
-            name=baseline or request.name,
-            on_progress=request.shown(plan.name if baseline is None else f"{plan.name}: {baseline}"),
-            **self._options,
-        )
+    def topics_recorder(self) -> tuple[Any, dict[str, Any]]:
+        """Return the recorder of races through the policy and guard nodes, and its options."""
+        from rlstack.kinds.wheeled_base.verification_topics import RaceRecorder
 
-    def topics_runner(self) -> tuple[Any, dict[str, Any]]:
-        """Return the runner of races through the policy and guard nodes."""
-        from rlstack.kinds.wheeled_base.verification_run_racing import race_over_topics
-
-        return race_over_topics, {"name": self.request.name, "laps": LAPS}
+        return RaceRecorder, {"laps": LAPS}
 
     def score(self, record: RaceRecord, baselines: Mapping[str, RaceRecord]) -> Score:
         """Return the figures of races beside the baseline's."""
@@ -111,16 +105,16 @@ class RaceVerification(TaskVerification):
         return f"{len(record)} races of {LAPS} laps, seeds {record.seeds.min()} to {record.seeds.max()}"
 
     def pictures(self, records: Records, plans: Mapping[str, ColumnPlan]) -> list[Plot]:
-        """Return the figures of the races."""
+        """Return the plots of the races."""
         races: Any = records
         return draw_races(self.robot, races)
 
 
-def tracks_of(count: int, seed: int) -> list[int]:
-    """Return seeds of tracks that no run has seen, in any order."""
+def tracks_of(count: int, seed: int) -> list[Track]:
+    """Return tracks that no run has seen, in random order."""
     rng = np.random.default_rng([_STREAM, seed])
     known = HELD_OUT_SEEDS[:-VALIDATION]
-    return (known.start + rng.choice(len(known), count, replace=False)).tolist()
+    return [draw_track(known.start + int(number)) for number in rng.choice(len(known), count, replace=False)]
 
 
 VERIFICATION = RaceVerification

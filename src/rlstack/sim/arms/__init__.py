@@ -1,1 +1,1 @@
-"""Many small MuJoCo worlds with one arm and its objects, stepped together; see :mod:`rlstack.sim.mujoco_worlds`."""
+"""Many small MuJoCo worlds with one arm and its objects, stepped together; see :mod:`rlstack.sim.batch_mujoco`."""

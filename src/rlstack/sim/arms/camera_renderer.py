@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -28,19 +28,8 @@ _SHOWN = 1
 """The geom group that MuJoCo renders by default."""
 
 
-@dataclass(frozen=True)
-class _Lens:
-    """A camera as :class:`rlstack.sim.mujoco_renderer.Renderer` renders it."""
-
-    width: int
-    height: int
-    intrinsics: Array
-    near_m: float
-    far_m: float
-
-
 class ArmCameraRenderer:
-    """Renders states of :class:`rlstack.sim.mujoco_worlds.worlds.MujocoWorlds`; all images have one size.
+    """Renders states of :class:`rlstack.sim.batch_mujoco.simulator.MujocoSimulator`; all images have one size.
 
     Args:
         robot: The arm, whose file has these cameras.
@@ -60,7 +49,7 @@ class ArmCameraRenderer:
         sizes = {(camera.height, camera.width) for camera in self._cameras}
         if len(sizes) > 1:
             raise UserError(
-                f"{robot.name}: its cameras {', '.join(cameras)} have pictures of different sizes ({sorted(sizes)}):"
+                f"{robot.name}: its cameras {', '.join(cameras)} have images of different sizes ({sorted(sizes)}):"
                 " give them one size in the robot file."
             )
         ((self.height, self.width),) = sizes
@@ -78,20 +67,20 @@ class ArmCameraRenderer:
         self._links = [_link(model, robot, *named) for named in zip(self.names, self._cameras)]
         # Mesa's software renderer: for such small images its threads cost more than they save
         os.environ.setdefault("LP_NUM_THREADS", "1")
-        self._eye = Renderer(mujoco, model, self._data)
+        self._renderer = Renderer(mujoco, model, self._data)
 
-    def picture(self, state: Array, half: Array, looks: Appearance, world: int, camera: int) -> NDArray[np.uint8]:
+    def render(self, state: Array, half: Array, appearance: Appearance, world: int, camera: int) -> NDArray[np.uint8]:
         """Return a camera's RGB image (height, width, 3).
 
         Args:
-            state: (width,) state of the world; see :attr:`rlstack.sim.mujoco_worlds.worlds.MujocoWorlds.state`.
+            state: (width,) state of the world; see :attr:`rlstack.sim.batch_mujoco.simulator.MujocoSimulator.state`.
             half: (3,) half lengths of the manipulated box, m.
-            looks: Appearance of all worlds.
+            appearance: Appearance of all worlds.
             world: Index of the world.
             camera: Index of the camera.
         """
         mujoco, model, data = self._mujoco, self._model, self._data
-        self._dress(looks, world)
+        self._apply_appearance(appearance, world)
         model.geom_size[self._handled] = half
         model.geom_rbound[self._handled] = float(np.linalg.norm(half))
         model.geom_aabb[self._handled, 3:] = half
@@ -100,26 +89,26 @@ class ArmCameraRenderer:
         given = self._cameras[camera]
         link = self._links[camera]
         body = data.xmat[link].reshape(3, 3)
-        place = data.xpos[link] + body @ (given.position + looks.shift[world, camera])
-        axes = body @ given.rotation @ rotation_from_rpy(tuple(looks.turn[world, camera].tolist())) @ OPTICAL
-        view = self._eye.look(place, axes, _lens(given, float(looks.view[world, camera])), ("rgb",))
+        place = data.xpos[link] + body @ (given.position + appearance.shift[world, camera])
+        axes = body @ given.rotation @ rotation_from_rpy(tuple(appearance.turn[world, camera].tolist())) @ OPTICAL
+        view = self._renderer.look(place, axes, _lens(given, float(appearance.view[world, camera])), ("rgb",))
         assert view.rgb is not None
         return view.rgb
 
     def close(self) -> None:
         """Release the renderer."""
-        self._eye.close()
+        self._renderer.close()
 
-    def _dress(self, looks: Appearance, world: int) -> None:
+    def _apply_appearance(self, appearance: Appearance, world: int) -> None:
         model = self._model
-        model.light_diffuse[0], model.light_dir[0] = looks.sun[world], looks.direction[world]
-        model.vis.headlight.ambient[:] = looks.ambient[world]
-        table = self._tables[int(looks.material[world])]
+        model.light_diffuse[0], model.light_dir[0] = appearance.sun[world], appearance.direction[world]
+        model.vis.headlight.ambient[:] = appearance.ambient[world]
+        table = self._tables[int(appearance.material[world])]
         model.geom_matid[self._floor] = table
-        model.mat_rgba[table, :3] = looks.table[world]
-        model.geom_rgba[self._arm, :3] = looks.arm[world]
-        model.geom_rgba[self._handled, :3] = np.clip(self._colour + looks.thing[world], 0.0, 1.0)
-        self._eye.cast_shadows(bool(looks.shadows[world]))
+        model.mat_rgba[table, :3] = appearance.table[world]
+        model.geom_rgba[self._arm, :3] = appearance.arm[world]
+        model.geom_rgba[self._handled, :3] = np.clip(self._colour + appearance.thing[world], 0.0, 1.0)
+        self._renderer.cast_shadows(bool(appearance.shadows[world]))
 
 
 def camera_of(robot: Manipulator, name: str) -> Camera:
@@ -141,8 +130,8 @@ def _plain(robot: Manipulator, name: str) -> Camera:
     camera = camera_of(robot, name)
     if not camera.is_plain or not camera.rgb:
         raise UserError(
-            f"{robot.name}: its camera '{name}' has a lens that bends or no colours, which is not simulated for many"
-            " arms at once: give it square pixels and no distortion, and undistort the real one's pictures."
+            f"{robot.name}: its camera '{name}' has lens distortion or no colours, which is not simulated for many"
+            " arms at once: give it square pixels and no distortion, and undistort the real one's images."
         )
     return camera.rendered
 
@@ -159,11 +148,13 @@ def _link(model: Any, robot: Manipulator, name: str, camera: Camera) -> int:
     return int(model.body(link).id)
 
 
-def _lens(camera: Camera, view: float) -> _Lens:
+def _lens(camera: Camera, view: float) -> SimpleNamespace:
+    """Return what :class:`rlstack.sim.mujoco_renderer.Renderer` needs of a camera, with a scaled field of view."""
     intrinsics = camera.intrinsics.copy()
     intrinsics[0, 0] /= view
     intrinsics[1, 1] /= view
-    return _Lens(camera.width, camera.height, intrinsics, camera.near_m, camera.far_m)
+    size = {"width": camera.width, "height": camera.height}
+    return SimpleNamespace(**size, intrinsics=intrinsics, near_m=camera.near_m, far_m=camera.far_m)
 
 
 def _drawn(robot: Manipulator, build: Build) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from rlstack.robots import frames
 from rlstack.robots.mjcf import import_mujoco
 from rlstack.sim.arms.scene import ARM, HANDLED
-from rlstack.sim.obstacle import Obstacle, Slide
+from rlstack.sim.obstacle import ROLLING_M, TORSION_M, Obstacle, Slide
 
 _PLATE_M = 0.006
 """Half thickness of front and walls."""
@@ -84,14 +84,14 @@ class Drawer:
             rgba=list(self.rgba),
             condim=4,
             priority=1,  # its own friction applies, whatever touches it
-            friction=[0.8, 0.005, 0.0001],
+            friction=[0.8, TORSION_M, ROLLING_M],
             **met,
         )
         middle, half = self.front_box
         drawer.add_geom(pos=list(middle), size=list(half), mass=0.0, rgba=[*_FRONT_RGB, 1.0], **met)
 
 
-def obstacles_of(
+def drawer_obstacles(
     drawer: Drawer,
     closed: Sequence[float],
     yaw_rad: float,

@@ -14,9 +14,7 @@ import numpy as np
 
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.mjcf import add_robot, import_mujoco, new_world
-from rlstack.sim.mujoco_worlds.devices import make_worlds
-from rlstack.sim.mujoco_worlds.worlds import MujocoWorlds
-from rlstack.sim.obstacle import Obstacle
+from rlstack.sim.obstacle import ROLLING_M, TORSION_M, Obstacle
 
 Build = Callable[[Any], None]
 """Adds a task's objects to a ``mujoco.MjSpec``."""
@@ -26,9 +24,6 @@ ARM, HANDLED = 2, 1
 
 TIMESTEP_S = 0.005
 """Physics step; contacts have MuJoCo's default time constant of 20 ms, which needs steps of at most 10 ms."""
-
-_TORSION, _ROLLING = 0.005, 0.0001
-"""MuJoCo's default torsional and rolling friction, m."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +57,7 @@ class Block:
             rgba=list(self.rgba),
             condim=4,  # an object pinched between two pads must not spin
             priority=1,  # its own friction applies, whatever it touches
-            friction=[self.friction, _TORSION, _ROLLING],
+            friction=[self.friction, TORSION_M, ROLLING_M],
             contype=HANDLED,
             conaffinity=ARM | HANDLED,
         )
@@ -107,14 +102,14 @@ class Socket:
                 pos=middle,
                 size=half,
                 rgba=list(self.rgba),
-                friction=[self.friction, _TORSION, _ROLLING],
+                friction=[self.friction, TORSION_M, ROLLING_M],
                 priority=2,
                 contype=HANDLED,
                 conaffinity=ARM | HANDLED,
             )
 
 
-def obstacles_of(socket: Socket, place: Any) -> tuple[Obstacle, ...]:
+def socket_obstacles(socket: Socket, place: Any) -> tuple[Obstacle, ...]:
     """Return a socket at a position (3,) m as obstacles of a world."""
     return tuple(
         Obstacle(
@@ -227,32 +222,3 @@ def _beyond(spec: Any, robot: Manipulator) -> set[str]:
         found.add(body.name)
         todo += list(body.bodies)
     return found or {last.name}
-
-
-def arm_worlds(
-    robot: Manipulator,
-    build: Build | None,
-    count: int,
-    *,
-    period_s: float,
-    varied: bool = False,
-    device: str = "cpu",
-    threads: int | None = None,
-) -> MujocoWorlds:
-    """Return N worlds of a task's scene.
-
-    Args:
-        robot: The arm; its joints are in the file's order.
-        build: Adds the task's objects.
-        count: N.
-        period_s: Control period.
-        varied: Whether each world has a model of its own.
-        device: See :func:`rlstack.sim.mujoco_worlds.devices.make_worlds`.
-        threads: See :func:`rlstack.sim.mujoco_worlds.devices.make_worlds`.
-
-    Raises:
-        UserError: The device does not exist, its library is not installed or cannot simulate the scene, or the robot's
-            model is missing or contradicts its file.
-    """
-    model = build_scene(robot, build)
-    return make_worlds(model, robot.drives, count, period_s=period_s, varied=varied, device=device, threads=threads)

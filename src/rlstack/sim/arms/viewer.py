@@ -25,7 +25,7 @@ class Viewer:
     def __init__(self, model: Any) -> None:
         self._mujoco = import_mujoco()
         if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
-            raise UserError("There is no screen to show a window on (DISPLAY is not set): run this without the view.")
+            raise UserError("There is no screen for a window (DISPLAY is not set): run this without the viewer.")
         from mujoco import viewer
 
         self._model, self._data = model, self._mujoco.MjData(model)

@@ -17,9 +17,9 @@ from rlstack.robots.mjcf import BODY, add_robot, import_mujoco, new_world
 from rlstack.sim.engine import DriveMode, Gyroscopic, JointState, MassProperties, Scene, View, find_obstacle
 from rlstack.sim.mujoco_bodies import FreeBodies, Joints, Loose, mass_properties
 from rlstack.sim.mujoco_renderer import Renderer, add_renderer_camera
-from rlstack.sim.robot import SingleRobotBackend
-from rlstack.sim.sliding import slid
-from rlstack.sim.world_models import PREFIX, add_to_mujoco
+from rlstack.sim.obstacle import slid
+from rlstack.sim.simulated_robot import SingleRobotBackend
+from rlstack.sim.world_export import PREFIX, add_to_mujoco
 
 _SEEN_GROUP = 1
 """Group of geoms that are visual only."""

@@ -13,10 +13,10 @@ import numpy as np
 from rlstack.arrays import Mask
 from rlstack.schema import value
 from rlstack.sim.grids.lidar import GridLidar
-from rlstack.sim.grids.sites import Sites, knowable, reachable
+from rlstack.sim.grids.simulator import Sites, observable_cells, reachable
 from rlstack.sim.maps.floor_map import FloorMap
 from rlstack.sim.maps.generate import HELD_OUT_SEEDS, TRAINING_SEEDS, draw_map
-from rlstack.sim.maps.grid import occupancy
+from rlstack.sim.maps.occupancy_grid import occupancy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +93,7 @@ class Floors:
         if grid.occupied[row, column]:
             return None
         occupied, start = grid.occupied[None], np.array([row * grid.occupied.shape[1] + column])
-        total = knowable(lidar, occupied, start)
+        total = observable_cells(lidar, occupied, start)
         return Sites(occupied, start, total) if total[0] >= self.least * grid.occupied.size else None
 
     def draw(self, rng: np.random.Generator, count: int, cell_m: float, lidar: GridLidar, *, held_out: bool) -> Sites:
@@ -109,7 +109,7 @@ class Floors:
         return Sites(np.concatenate(occupied), np.concatenate(start), np.concatenate(total))
 
 
-def moved(sites: Sites, rng: np.random.Generator) -> Sites:
+def with_random_starts(sites: Sites, rng: np.random.Generator) -> Sites:
     """Return the sites with random starts that are reachable from the original ones."""
     there = reachable(sites.occupied, sites.start)
     return Sites(sites.occupied, np.where(there, rng.random(there.shape), -1.0).argmax(axis=1), sites.total)

@@ -21,7 +21,7 @@ class FloorMap:
     """
 
     kind: str
-    """Its generator, one of :data:`rlstack.sim.maps.kinds.KINDS`."""
+    """Its generator, one of :data:`rlstack.sim.maps.generators.MAP_GENERATORS`."""
     seed: int
     difficulty: float
     """Difficulty from 0, easy, to 1."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import zlib
 from collections.abc import Sequence
@@ -13,9 +14,9 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.sim.maps.floor_map import FloorMap
-from rlstack.sim.maps.grid import CELL_M, Frame, frame_of
-from rlstack.sim.maps.kinds import find_kind
+from rlstack.sim.maps.generators import find_map_generator
 from rlstack.sim.maps.map_builder import MapBuilder
+from rlstack.sim.maps.occupancy_grid import CELL_M, GridFrame, grid_frame
 from rlstack.sim.maps.shortest_path import find_shortest_paths, shortest_length
 
 TRAINING_SEEDS = range(0, 1_000_000)
@@ -43,10 +44,10 @@ def scale_of(radius_m: float) -> float:
     return round(radius_m / min(max(radius_m, 0.1), 0.2), 6)
 
 
-def frame_for(radius_m: float, size_m: tuple[float, float] | None = None) -> Frame:
+def search_frame(radius_m: float, size_m: tuple[float, float] | None = None) -> GridFrame:
     """Return the grid frame for path searches on a map."""
     scale = scale_of(radius_m)
-    return frame_of(size_m or (SIZE_M * scale, SIZE_M * scale), CELL_M * scale)
+    return grid_frame(size_m or (SIZE_M * scale, SIZE_M * scale), CELL_M * scale)
 
 
 def safe_m(radius_m: float) -> float:
@@ -57,33 +58,9 @@ def safe_m(radius_m: float) -> float:
     return math.hypot(radius_m, CELL_M * scale_of(radius_m) / 2.0)
 
 
-def draw_map(
-    kind: str,
-    seed: int,
-    difficulty: float = 0.5,
-    radius_m: float = 0.105,
-    *,
-    size_m: tuple[float, float] | None = None,
-    at_least_m: float | None = None,
-    at_most_m: float = math.inf,
-) -> FloorMap:
-    """Return a map; equal arguments give the same map on every machine.
-
-    Args:
-        kind: One of :data:`rlstack.sim.maps.kinds.KINDS`.
-        seed: A whole number from 0 on.
-        difficulty: From 0 to 1: narrower passages, more obstacles, farther goals.
-        radius_m: Radius of the robot's bounding cylinder.
-        size_m: Extents of the floor along x and y, outer walls included; None: 8 x 8 m, for a larger robot more.
-        at_least_m: Least length of the path to the goal; None: 0.3 to 0.5 of the floor's smaller side, by difficulty.
-        at_most_m: Greatest length of the path to the goal.
-
-    Raises:
-        UserError: An argument is not allowed, or no map of that kind has room for start and goal.
-    """
-    return draw_maps(
-        kind, seed, difficulty, radius_m, size_m=size_m, at_least_m=at_least_m, at_most_m=at_most_m, starts=1
-    )[0]
+def draw_map(kind: str, seed: int, difficulty: float = 0.5, radius_m: float = 0.105, **settings: Any) -> FloorMap:
+    """Return a map with one start; arguments and errors as for :func:`draw_maps`."""
+    return draw_maps(kind, seed, difficulty, radius_m, **settings)[0]
 
 
 def draw_maps(
@@ -97,11 +74,24 @@ def draw_maps(
     at_most_m: float = math.inf,
     starts: int = 1,
 ) -> list[FloorMap]:
-    """Return one map with several starts for its goal, the first of them as in :func:`draw_map`.
+    """Return one map with several starts for its goal; equal arguments give the same maps on every machine.
 
     They share the arrays of obstacles and of the goal. There are fewer if the map has no more room.
+
+    Args:
+        kind: One of :data:`rlstack.sim.maps.generators.MAP_GENERATORS`.
+        seed: A whole number from 0 on.
+        difficulty: From 0 to 1: narrower passages, more obstacles, farther goals.
+        radius_m: Radius of the robot's bounding cylinder.
+        size_m: Extents of the floor along x and y, outer walls included; None: 8 x 8 m, for a larger robot more.
+        at_least_m: Least length of the path to the goal; None: 0.3 to 0.5 of the floor's smaller side, by difficulty.
+        at_most_m: Greatest length of the path to the goal.
+        starts: Number of starts.
+
+    Raises:
+        UserError: An argument is not allowed, or no map of that kind has room for start and goal.
     """
-    entry = find_kind(kind)
+    entry = find_map_generator(kind)
     _check(seed, difficulty, radius_m, size_m)
     scale = scale_of(radius_m)
     size = size_m or (SIZE_M * scale, SIZE_M * scale)
@@ -120,28 +110,14 @@ def draw_maps(
         )
         entry.draw(plan)
         rng = np.random.Generator(np.random.PCG64([*words, 1]))
-        search = _Search(plan, frame_for(radius_m, size_m), radius_m, rng)
-        maps = []
-        for start, goal, shortest in search.pairs((least, at_most_m), starts, entry.prefer, difficulty):
-            maps.append(
-                FloorMap(
-                    kind=kind,
-                    seed=seed,
-                    difficulty=difficulty,
-                    radius_m=radius_m,
-                    size_m=size,
-                    boxes=search.boxes,
-                    circles=search.circles,
-                    start=start,
-                    goal=goal,
-                    shortest_m=shortest,
-                )
-            )
-        if maps:
-            return maps
+        search = _StartGoalSearch(plan, search_frame(radius_m, size_m), radius_m, rng)
+        pairs = search.pairs((least, at_most_m), starts, entry.prefer, difficulty)
+        if pairs:
+            of_all = kind, seed, difficulty, radius_m, size, search.boxes, search.circles
+            return [FloorMap(*of_all, start, goal, shortest) for start, goal, shortest in pairs]
     raise UserError(
-        f"No map of the kind '{kind}' with seed {seed} has a way of {least:g} to {at_most_m:g} m on {size[0]:g} x"
-        f" {size[1]:g} m for a robot of radius {radius_m:g} m: make it larger, or ask for another length."
+        f"No map of the kind '{kind}' with seed {seed} has a path of {least:g} to {at_most_m:g} m on {size[0]:g} x"
+        f" {size[1]:g} m for a robot of radius {radius_m:g} m: make the floor larger, or change the length."
     )
 
 
@@ -167,25 +143,25 @@ def training_maps(
         settings: Further arguments of :func:`draw_maps`.
 
     Raises:
-        UserError: As for :func:`draw_map`.
+        UserError: As for :func:`draw_maps`.
     """
     maps: list[FloorMap] = []
-    turn = 0
-    while len(maps) < count:
+    for number in itertools.count():
+        if len(maps) >= count:
+            break
         seed = int(rng.integers(TRAINING_SEEDS.start, TRAINING_SEEDS.stop))
         if seed not in TRAINING_SEEDS:
-            raise ValueError(f"{seed} is not a seed to train on")
+            raise ValueError(f"{seed} is not a training seed")
         level = float(rng.uniform(*difficulty))
         few = min(starts, count - len(maps))
-        maps += draw_maps(kinds[turn % len(kinds)], seed, level, radius_m, starts=few, **settings)
-        turn += 1
+        maps += draw_maps(kinds[number % len(kinds)], seed, level, radius_m, starts=few, **settings)
     return maps
 
 
-class _Search:
+class _StartGoalSearch:
     """Search for start and goal positions in one plan, over the cells where a robot fits."""
 
-    def __init__(self, plan: MapBuilder, frame: Frame, radius_m: float, rng: np.random.Generator) -> None:
+    def __init__(self, plan: MapBuilder, frame: GridFrame, radius_m: float, rng: np.random.Generator) -> None:
         self.boxes, self.circles = plan.boxes, plan.circles
         self._frame, self._radius, self._rng = frame, radius_m, rng
         away = frame.distance(self.boxes, self.circles)
@@ -200,8 +176,8 @@ class _Search:
             return []
         for _ in range(4):
             cell = self._places[self._draw(len(self._places))]
-            ways = find_shortest_paths(self._free, (int(cell[0]), int(cell[1])))
-            far = ways.length[tuple(self._places.T)] * self._frame.resolution_m
+            paths = find_shortest_paths(self._free, (int(cell[0]), int(cell[1])))
+            far = paths.length[tuple(self._places.T)] * self._frame.resolution_m
             # the path over cells is up to 8% longer than the shortest
             good = np.flatnonzero((far >= 1.08 * length[0]) & (far <= length[1]))
             if len(good) < 20:
@@ -214,7 +190,7 @@ class _Search:
                 start = self._pose(start_cell)
                 if not np.isfinite(far[chosen]):  # still drawn, to keep the random numbers the same
                     continue
-                path = self._frame.points(ways.path((int(start_cell[0]), int(start_cell[1]))))
+                path = self._frame.points(paths.path((int(start_cell[0]), int(start_cell[1]))))
                 path = np.concatenate([start[None, :2], path, goal[None, :2]])
                 shortest = round(shortest_length(path, self.boxes, self.circles, self._radius), 4)
                 if length[0] <= shortest <= length[1]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array32, Mask
 from rlstack.fused import Kernel, maximum, minimum, where
 from rlstack.sim.maps.floor_map import FloorMap
-from rlstack.sim.maps.grid import Frame
+from rlstack.sim.maps.occupancy_grid import GridFrame
 
 Rows = NDArray[Any]
 
@@ -45,7 +45,7 @@ _EXACT = 1e-4
 class Fields:
     """Fields of M maps on the same frame, as numpy arrays, or torch tensors after :meth:`mapped`."""
 
-    frame: Frame
+    frame: GridFrame
     distance: Any
     """(M, rows, columns) float32: distance to the goal, m. In obstacles, that of the nearest cell where the robot fits,
     plus the path there."""
@@ -89,7 +89,7 @@ def _whole(numbers: Any) -> Any:
     return numbers.long() if hasattr(numbers, "long") else numbers.astype(np.intp)
 
 
-def solve_fields(maps: Sequence[FloorMap], frame: Frame, safe_m: float) -> Fields:
+def solve_fields(maps: Sequence[FloorMap], frame: GridFrame, safe_m: float) -> Fields:
     """Return the fields of maps with the same robot radius.
 
     Args:
@@ -116,7 +116,7 @@ def solve_fields(maps: Sequence[FloorMap], frame: Frame, safe_m: float) -> Field
     return Fields(frame, distance, direction)
 
 
-def _begin(drawn: FloorMap, frame: Frame) -> Array32:
+def _begin(drawn: FloorMap, frame: GridFrame) -> Array32:
     """Return the straight-line distance near the goal, up to its nearest obstacle."""
     away = np.hypot(frame.x[None, :] - drawn.goal[0], frame.y[:, None] - drawn.goal[1])
     room = max(float(drawn.distance(drawn.goal[None, :2])[0]) - drawn.radius_m, frame.resolution_m)
@@ -201,7 +201,7 @@ def _downhill(times: Array32) -> Array32:
     return np.where(length > 0.0, found / np.maximum(length, 1e-9), 0.0).astype(np.float32)
 
 
-def _filled(distance: Array32, direction: Array32, free: Mask, frame: Frame) -> tuple[Array32, Array32]:
+def _filled(distance: Array32, direction: Array32, free: Mask, frame: GridFrame) -> tuple[Array32, Array32]:
     """Return both fields extended into obstacles: the value of the nearest reached cell and the path there."""
     from scipy.ndimage import distance_transform_edt
 

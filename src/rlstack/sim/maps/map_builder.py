@@ -9,10 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlstack.arrays import Array
-from rlstack.sim.worlds._pieces import Dice
-
-Rectangle = tuple[float, float, float, float]
-"""x and y of the lower corner, x and y of the upper corner, m."""
+from rlstack.sim.free_space import Rectangle
+from rlstack.sim.world_builder import Dice, separation
 
 WALL_M = 0.1
 """Thickness of walls, m, at scale 1."""
@@ -107,15 +105,16 @@ class MapBuilder:
 
     def wall(self, x0: float, y0: float, x1: float, y1: float) -> None:
         """Add an upright box by its lower and upper corner."""
-        self.add(Piece(boxes=((0.0, 0.0, (x1 - x0) / 2.0, (y1 - y0) / 2.0),)), (x0 + x1) / 2.0, (y0 + y1) / 2.0)
+        x, y, half_x, half_y, _ = _upright(x0, y0, x1, y1)
+        self.add(Piece(boxes=((0.0, 0.0, half_x, half_y),)), x, y)
 
     def keep_free(self, x0: float, y0: float, x1: float, y1: float) -> None:
         """Keep a rectangle free of pieces from :meth:`place`."""
-        self._kept.append(((x0 + x1) / 2.0, (y0 + y1) / 2.0, (x1 - x0) / 2.0, (y1 - y0) / 2.0, 0.0))
+        self._kept.append(_upright(x0, y0, x1, y1))
 
     def is_kept(self, x0: float, y0: float, x1: float, y1: float) -> bool:
         """Return whether a rectangle overlaps an area that is kept free."""
-        mine = np.array([((x0 + x1) / 2.0, (y0 + y1) / 2.0, (x1 - x0) / 2.0, (y1 - y0) / 2.0, 0.0)])
+        mine = np.array([_upright(x0, y0, x1, y1)])
         return bool(self._kept) and bool((separation(mine, np.array(self._kept)) < 0.0).any())
 
     def fits(self, piece: Piece) -> bool:
@@ -176,18 +175,6 @@ class MapBuilder:
         return True
 
 
-def separation(one: Array, other: Array) -> Array:
-    """Return the separation (M, K) of rectangles (M, 5) and (K, 5) along the best of their axes, m.
-
-    Negative values are overlap depths. Corner to corner, the true distance is greater.
-    """
-    a, b = one[:, None, :], other[None, :, :]
-    dx, dy = b[..., 0] - a[..., 0], b[..., 1] - a[..., 1]
-    c, s = np.abs(np.cos(b[..., 4] - a[..., 4])), np.abs(np.sin(b[..., 4] - a[..., 4]))
-    found = np.full(dx.shape, -np.inf)
-    for mine, its in ((a, b), (b, a)):
-        along, across = np.cos(mine[..., 4]), np.sin(mine[..., 4])
-        u, v = np.abs(along * dx + across * dy), np.abs(along * dy - across * dx)
-        np.maximum(found, u - mine[..., 2] - its[..., 2] * c - its[..., 3] * s, out=found)
-        np.maximum(found, v - mine[..., 3] - its[..., 2] * s - its[..., 3] * c, out=found)
-    return found
+def _upright(x0: float, y0: float, x1: float, y1: float) -> tuple[float, float, float, float, float]:
+    """Return a rectangle's centre, half extents and yaw from its lower and upper corner."""
+    return (x0 + x1) / 2.0, (y0 + y1) / 2.0, (x1 - x0) / 2.0, (y1 - y0) / 2.0, 0.0

@@ -11,12 +11,10 @@ from numpy.typing import NDArray
 
 from rlstack.arrays import Array32
 from rlstack.errors import UserError
+from rlstack.sim.batch_wheeled_base.layout import ABSENT_M, ABSENT_SIZE_M
 from rlstack.sim.maps.floor_map import FloorMap
-from rlstack.sim.maps.generate import MOST_BOXES, MOST_CIRCLES, draw_maps, frame_for, safe_m, training_maps
+from rlstack.sim.maps.generate import MOST_BOXES, MOST_CIRCLES, draw_maps, safe_m, search_frame, training_maps
 from rlstack.sim.maps.geodesic import Fields, solve_fields
-
-AWAY_M, TINY_M = 1e3, 0.01
-"""Position and size of absent boxes and circles, m."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +71,8 @@ def pool_of(
     for drawn in maps:
         if len(drawn.boxes) > boxes or len(drawn.circles) > circles:
             raise UserError(
-                f"The map {drawn.title} has {len(drawn.boxes)} boxes and {len(drawn.circles)} circles, and there are"
-                f" places for {boxes} and {circles}: ask for more."
+                f"The map {drawn.title} has {len(drawn.boxes)} boxes and {len(drawn.circles)} circles; the pool has"
+                f" slots for {boxes} and {circles}: raise boxes or circles."
             )
     sizes = {(m.radius_m, m.size_m) for m in maps}
     if fields and len(sizes) > 1:
@@ -91,7 +89,7 @@ def pool_of(
         goals=np.stack([m.goal for m in maps]).astype(np.float32),
         shortest_m=np.array([m.shortest_m for m in maps], dtype=np.float32),
         field_index=np.array(index, dtype=np.int64),
-        fields=solve_fields(first, frame_for(radius, size), safe_m(radius)) if fields else None,
+        fields=solve_fields(first, search_frame(radius, size), safe_m(radius)) if fields else None,
     )
 
 
@@ -104,12 +102,10 @@ def build_pool(
     difficulty: tuple[float, float] = (0.0, 1.0),
     radius_m: float = 0.105,
     starts: int = 1,
-    size_m: tuple[float, float] | None = None,
-    at_least_m: float | None = None,
-    at_most_m: float = float("inf"),
     boxes: int = MOST_BOXES,
     circles: int = MOST_CIRCLES,
     fields: bool = True,
+    **settings: Any,
 ) -> MapPool:
     """Return a pool of drawn maps: training maps from ``rng``, or maps of given seeds, such as held-out ones.
 
@@ -122,21 +118,19 @@ def build_pool(
         difficulty: Least and greatest difficulty.
         radius_m: Radius of the robot.
         starts: Starts per map.
-        size_m: See :func:`~rlstack.sim.maps.generate.draw_map`.
-        at_least_m: See :func:`~rlstack.sim.maps.generate.draw_map`.
-        at_most_m: See :func:`~rlstack.sim.maps.generate.draw_map`.
         boxes: Slots for boxes.
         circles: Slots for circles.
         fields: Whether to compute fields.
+        settings: Further arguments of :func:`~rlstack.sim.maps.generate.draw_maps`.
 
     Raises:
-        UserError: As for :func:`~rlstack.sim.maps.generate.draw_map`; or there is neither ``rng`` nor enough seeds.
+        UserError: As for :func:`~rlstack.sim.maps.generate.draw_maps`; or there is neither ``rng`` nor enough seeds.
     """
-    limits: dict[str, Any] = {"size_m": size_m, "at_least_m": at_least_m, "at_most_m": at_most_m}
     if seeds is None:
         if rng is None:
             raise UserError("build_pool: give rng, to train, or seeds.")
-        maps = training_maps(rng, count, kinds=kinds, difficulty=difficulty, radius_m=radius_m, starts=starts, **limits)
+        settings = {"kinds": kinds, "difficulty": difficulty, "radius_m": radius_m, "starts": starts, **settings}
+        maps = training_maps(rng, count, **settings)
     else:
         maps = []
         needed = -(-count // starts)
@@ -146,13 +140,13 @@ def build_pool(
         for number, seed in enumerate(seeds[:needed]):
             level = difficulty[0] + (difficulty[1] - difficulty[0]) * min(number // len(kinds) / rounds, 1.0)
             kind = kinds[number % len(kinds)]
-            maps += draw_maps(kind, seed, level, radius_m, starts=min(starts, count - len(maps)), **limits)
+            maps += draw_maps(kind, seed, level, radius_m, starts=min(starts, count - len(maps)), **settings)
     return pool_of(maps, boxes=boxes, circles=circles, fields=fields)
 
 
 def box_rows(drawn: FloorMap, count: int = MOST_BOXES) -> Array32:
     """Return a map's boxes (6 count,) in the batch simulator's layout."""
-    rows = np.tile(np.array([AWAY_M, AWAY_M, 1.0, 0.0, TINY_M, TINY_M], dtype=np.float32), (count, 1))
+    rows = np.tile(np.array([ABSENT_M, ABSENT_M, 1.0, 0.0, ABSENT_SIZE_M, ABSENT_SIZE_M], dtype=np.float32), (count, 1))
     x, y, half_x, half_y, yaw = drawn.boxes.T
     rows[: len(drawn.boxes)] = np.stack([x, y, np.cos(yaw), np.sin(yaw), half_x, half_y], axis=1)
     return rows.ravel()
@@ -160,6 +154,6 @@ def box_rows(drawn: FloorMap, count: int = MOST_BOXES) -> Array32:
 
 def circle_rows(drawn: FloorMap, count: int = MOST_CIRCLES) -> Array32:
     """Return a map's circles (5 count,) in the batch simulator's layout, at rest."""
-    rows = np.tile(np.array([AWAY_M, AWAY_M, TINY_M, 0.0, 0.0], dtype=np.float32), (count, 1))
+    rows = np.tile(np.array([ABSENT_M, ABSENT_M, ABSENT_SIZE_M, 0.0, 0.0], dtype=np.float32), (count, 1))
     rows[: len(drawn.circles), :3] = drawn.circles
     return rows.ravel()

@@ -50,27 +50,18 @@ def find_shortest_paths(free: Mask, end: tuple[int, int]) -> ShortestPaths:
         UserError: scipy is not installed.
     """
     sparse, csgraph = import_library("scipy.sparse", "sim"), import_library("scipy.sparse.csgraph", "sim")
-    graph = _graph(free.shape[0], free.shape[1])
+    (starts, rows, columns, one, other), costs = _graph(free.shape[0], free.shape[1])
     flat = free.ravel()
     # a diagonal step needs both cells beside it, so that a disc that fits in the four cells fits between them
-    open_ = flat[graph.columns] & flat[graph.rows] & flat[graph.beside[0]] & flat[graph.beside[1]]
-    weights = np.where(open_, graph.weights, np.inf)
-    matrix = sparse.csr_array((weights, graph.columns, graph.starts), shape=(flat.size, flat.size))
+    open_ = flat[columns] & flat[rows] & flat[one] & flat[other]
+    matrix = sparse.csr_array((np.where(open_, costs, np.inf), columns, starts), shape=(flat.size, flat.size))
     length, following = csgraph.dijkstra(matrix, indices=end[0] * free.shape[1] + end[1], return_predecessors=True)
     return ShortestPaths((length / STRAIGHT).reshape(free.shape), following, free.shape[1])
 
 
-@dataclass(frozen=True, eq=False)
-class _Graph:
-    starts: NDArray[np.int32]
-    rows: NDArray[np.int32]
-    columns: NDArray[np.int32]
-    beside: tuple[NDArray[np.int32], NDArray[np.int32]]
-    weights: Array
-
-
 @lru_cache(maxsize=4)
-def _graph(rows: int, columns: int) -> _Graph:
+def _graph(rows: int, columns: int) -> tuple[list[NDArray[np.int32]], Array]:
+    """Return row starts, rows, columns and the two cells beside each step of a CSR matrix, and the steps' costs."""
     row, column = np.divmod(np.arange(rows * columns), columns)
     steps = [(dy, dx) for dy in (-1, 0, 1) for dx in (-1, 0, 1) if dy or dx]
     edges = []
@@ -83,8 +74,7 @@ def _graph(rows: int, columns: int) -> _Graph:
     table = table[:, np.argsort(table[0], kind="stable")]
     starts = np.searchsorted(table[0], np.arange(rows * columns + 1))
     here, there, one, other, weight = table
-    integers = [a.astype(np.int32) for a in (starts, here, there, one, other)]
-    return _Graph(integers[0], integers[1], integers[2], (integers[3], integers[4]), weight.astype(float))
+    return [a.astype(np.int32) for a in (starts, here, there, one, other)], weight.astype(float)
 
 
 _ARC = 3

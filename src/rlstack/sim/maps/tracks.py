@@ -14,13 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rlstack.arrays import Array
-from rlstack.sim.worlds._pieces import Dice
-
-TRAINING_SEEDS = range(0, 1_000_000)
-"""Seeds of training tracks."""
-
-HELD_OUT_SEEDS = range(1_000_000, 2_000_000)
-"""Seeds of test tracks."""
+from rlstack.sim.world_builder import Dice
 
 SAMPLES = 512
 """Points along the centre line of every track."""
@@ -35,7 +29,7 @@ EASE_M = 0.3
 """Standard deviation of the Gaussian that smooths the centre line, m."""
 
 LENGTH_M = (35.0, 65.0)
-"""Of the middle."""
+"""Least and greatest length of the centre line, m."""
 
 _NEAR_M, _FAR_M = (2.5, 5.0), (6.0, 10.0)
 _DRAWS = 400
@@ -52,7 +46,7 @@ class Track:
     half_width_m: float
     """Distance from the centre line to either wall."""
     length_m: float
-    """Of the middle."""
+    """Length of the centre line."""
     middle: Array
     """(SAMPLES, 2): points of the centre line, m; the first is the start."""
     tangent: Array
@@ -94,17 +88,6 @@ class Track:
         angle = bend * x / inner
         out = (2.0 * y - bend * (x * x + y * y)) / (1.0 + np.sqrt(inner * inner + (bend * x) ** 2))
         return x / inner * (1.0 - angle * angle / 3.0), out
-
-    def clearance(self, points: ArrayLike) -> Array:
-        """Return the distance (N,) in m from points (N, 2) on the track to the nearer wall."""
-        points = np.atleast_2d(np.asarray(points, dtype=float))
-        near = np.full(len(points), np.inf)
-        for wall in (self.left, self.right):
-            begin, edge = wall, np.roll(wall, -1, axis=0) - wall
-            share = ((points[:, None] - begin) * edge).sum(axis=2) / (edge * edge).sum(axis=1)
-            foot = begin + np.clip(share, 0.0, 1.0)[..., None] * edge
-            near = np.minimum(near, np.linalg.norm(points[:, None] - foot, axis=2).min(axis=1))
-        return near
 
     def pose(self, along_m: float, left_m: float = 0.0) -> Array:
         """Return x, y, m, and yaw, rad, at ``along_m`` along the centre line and ``left_m`` to its left."""

@@ -33,25 +33,16 @@ def open_circuit_voltage(charge: Any) -> Any:
 
 
 def current(power: Any, open_voltage: Any, resistance: Any) -> Any:
-    """Return the current for a power, A; beyond the battery's greatest power, the current at that power.
+    """Return the current, A, for a power, W, at an open voltage, V, and a resistance above 0 ohm.
 
-    Args:
-        power: W.
-        open_voltage: V.
-        resistance: Above 0 ohm.
+    Beyond the battery's greatest power, it is the current at that power.
     """
     left = maximum(open_voltage * open_voltage - 4.0 * resistance * power, 0.0)
     return (open_voltage - np.sqrt(left)) * (0.5 / resistance)
 
 
 def electrical_power(thrust: Vector, hover_thrust: Any, hover_power: Any) -> Any:
-    """Return the rotors' electrical power, W.
-
-    Args:
-        thrust: (rotors,) at least 0 N.
-        hover_thrust: Thrust of one rotor in hover, N.
-        hover_power: Power of all rotors in hover, W.
-    """
+    """Return the rotors' electrical power, W, at ``thrust`` (rotors,) N; in hover, one rotor's thrust and all power."""
     share = thrust * np.sqrt(thrust)
     return hover_power * share.sum(axis=0) / (len(thrust) * hover_thrust * np.sqrt(hover_thrust))
 

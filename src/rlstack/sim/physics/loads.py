@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlstack.fused import maximum, minimum
-from rlstack.sim.physics import ground_effect, motor, rotor_drag
+from rlstack.sim.physics import rotor
 from rlstack.sim.physics.body import Body, Vector, down_row, rotate, vector
-from rlstack.sim.physics.models import NO_MODELS, Models
+from rlstack.sim.physics.models import NO_MODELS, PhysicsModels
 
 
 def loads(
@@ -20,7 +20,7 @@ def loads(
     speed: Vector,
     change: Vector | None,
     p: Mapping[str, Vector],
-    models: Models = NO_MODELS,
+    models: PhysicsModels = NO_MODELS,
     air: Vector | None = None,
     floor_height: Any = 0.0,
     idle: bool = True,
@@ -34,18 +34,18 @@ def loads(
         body: Position m and velocity m/s in the world, attitude (unit quaternion xyzw), rates rad/s in the body.
         speed: (rotors,) rad/s.
         change: (rotors,) rad/s^2; None leaves the rotors' angular momentum out.
-        p: Parameters by name, as in :data:`rlstack.sim.batch.layout.PARAMETERS`.
+        p: Parameters by name, as in :data:`rlstack.sim.batch_quadrotor.layout.PARAMETERS`.
         models: Enabled physics models.
         air: (3,) m/s, world: wind and others' wakes; None: still air.
         floor_height: World z of the floor, m, for the ground effect.
         idle: Whether rotors may turn slower than the least command, as after a stop.
     """
-    lift = motor.thrust(speed, p["thrust_coefficients"], p["thrust_scale"], idle)
+    lift = rotor.thrust(speed, p["thrust_coefficients"], p["thrust_scale"], idle)
     if models.ground_effect:
         x, y, z = down_row(body.orientation)
         height = body.position[2] - floor_height + x * p["rotor_x"] + y * p["rotor_y"] + z * p["rotor_z"]
         radius, coefficient = p["ground_effect"]
-        lift = lift * ground_effect.gain(height, radius, coefficient, z > 0.0)
+        lift = lift * rotor.ground_effect(height, radius, coefficient, z > 0.0)
     sign = p["yaw_torque_sign"]
     torque = vector(
         (p["rotor_y"] * lift).sum(axis=0),
@@ -60,7 +60,7 @@ def loads(
         torque = torque + vector(-body.rates[1] * momentum, body.rates[0] * momentum, pushed)
     drag = p["drag"]
     if models.rotor_drag:
-        drag = drag + rotor_drag.drag_per_velocity(p["rotor_drag"], speed)
+        drag = drag + rotor.rotor_drag(p["rotor_drag"], speed)
     velocity = body.velocity if air is None else body.velocity - air
     in_body = -drag * rotate(body.orientation, velocity, -1.0)
     push = lift.sum(axis=0)

@@ -10,29 +10,29 @@ from rlstack.robots import RobotSpec
 
 
 @dataclass(frozen=True)
-class Models:
+class PhysicsModels:
     """Enabled models; disabled ones are omitted from the compiled code."""
 
     ground_effect: bool = False
-    """More rotor thrust near the floor: :mod:`rlstack.sim.physics.ground_effect`."""
+    """More rotor thrust near the floor: :func:`.rotor.ground_effect`."""
     rotor_drag: bool = False
-    """Drag proportional to the rotors' speed, instead of linear drag: :mod:`rlstack.sim.physics.rotor_drag`."""
+    """Drag proportional to the rotors' speed, instead of linear drag: :func:`.rotor.rotor_drag`."""
     downwash: bool = False
-    """Wakes act on vehicles below: :mod:`rlstack.sim.physics.downwash`."""
+    """Wakes act on vehicles below: :mod:`.air`."""
     wind: bool = False
-    """Wind and turbulence: :mod:`rlstack.sim.physics.wind`."""
+    """Wind and turbulence: :mod:`.wind`."""
     battery: bool = False
-    """The battery's voltage limits the rotors: :mod:`rlstack.sim.physics.battery`."""
+    """The battery's voltage limits the rotors: :mod:`.battery`."""
 
-    def __or__(self, other: Models) -> Models:
+    def __or__(self, other: PhysicsModels) -> PhysicsModels:
         """Return the union, for a kernel shared by several robots."""
-        return Models(**{f.name: getattr(self, f.name) or getattr(other, f.name) for f in fields(self)})
+        return PhysicsModels(**{f.name: getattr(self, f.name) or getattr(other, f.name) for f in fields(self)})
 
 
-NO_MODELS = Models()
+NO_MODELS = PhysicsModels()
 """Rotors, motor lag and linear drag only, as in training."""
 
-MODELS = tuple(f.name for f in fields(Models))
+MODELS = tuple(f.name for f in fields(PhysicsModels))
 """The names of all models, as in a world file's ``physics`` section."""
 
 
@@ -54,7 +54,7 @@ def models_of(
     where: str = "physics",
     *,
     floor: bool = True,
-) -> Models:
+) -> PhysicsModels:
     """Return a robot's enabled models: those of its file, unless overridden, and the wind if there is any.
 
     Args:
@@ -83,4 +83,4 @@ def models_of(
                 f"{where}: {name} is on, and {robot.name} has no numbers for it: add the section '{at}' to its robot"
                 " file, or leave the switch out."
             )
-    return Models(**{**on, "ground_effect": on["ground_effect"] and floor})
+    return PhysicsModels(**{**on, "ground_effect": on["ground_effect"] and floor})

@@ -45,23 +45,19 @@ _BLOCK = 256  # normals drawn at a time for one robot
 
 
 def intensities(height: Any, speed_at_20_feet: Any) -> tuple[Any, Any]:
-    """Return the standard deviations of the horizontal and vertical components, m/s.
-
-    Args:
-        height: Height above the floor, m, clipped to 10 to 1000 feet.
-        speed_at_20_feet: W, m/s.
-    """
+    """Return the standard deviations of the horizontal and vertical components, m/s, at a height, m, for W, m/s."""
     up = 0.1 * speed_at_20_feet
     return up * np.exp(-0.4 * np.log(_profile(height))), up
 
 
 def lengths(height: Any) -> tuple[Any, Any]:
-    """Return the scale lengths of the horizontal and vertical components, m, at a height in m."""
+    """Return the scale lengths of the horizontal and vertical components, m, at a height, m."""
     up = clip(height, 10.0 * _FOOT, 1000.0 * _FOOT)
     return up * np.exp(-1.2 * np.log(_profile(height))), up
 
 
 def _profile(height: Any) -> Any:
+    # heights are clipped to 10 to 1000 feet
     return 0.177 + (0.000823 / _FOOT) * clip(height, 10.0 * _FOOT, 1000.0 * _FOOT)
 
 
@@ -148,11 +144,7 @@ class WindField:
         self._next = _BLOCK
         begin = [stationary(stream.standard_normal(NOISE_ROWS)) for stream in self._streams]
         self._states = [np.array(begin).T.copy(), np.zeros((STATE_ROWS, count))]  # now and after the next step
-        self._noise, self._at, self._duration = (
-            np.zeros((NOISE_ROWS, count)),
-            np.zeros((4, count)),
-            np.zeros((1, count)),
-        )
+        self._noise, self._at, self._duration = (np.zeros((rows, count)) for rows in (NOISE_ROWS, 4, 1))
         self._air = np.tile(np.array(wind.velocity_m_s)[:, None], count)
         arrays = {
             "noise": self._noise,

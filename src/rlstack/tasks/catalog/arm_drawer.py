@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +13,14 @@ from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import RobotSpec
 from rlstack.schema import value
-from rlstack.tasks.manipulator.expert import toward
-from rlstack.tasks.manipulator.grasp import grasp
-from rlstack.tasks.manipulator.rewards import RewardTerm, weighted
-from rlstack.tasks.manipulator.task import ArmTask
-from rlstack.tasks.manipulator.trials import OBJECT, ObjectRange, Region, Starts, Trials
+from rlstack.tasks.manipulator.expert import GraspExpert
+from rlstack.tasks.manipulator.rewards import ArmReward
+from rlstack.tasks.manipulator.task import OBJECT_INPUTS, ArmTask
+from rlstack.tasks.manipulator.trials import OBJECT, ArmTrials, ObjectRange, Region, Starts
 
 if TYPE_CHECKING:
     from rlstack.sim.arms.drawer import Drawer
-    from rlstack.sim.mujoco_worlds.worlds import MujocoWorlds
+    from rlstack.sim.batch_mujoco.simulator import MujocoSimulator
     from rlstack.sim.obstacle import Obstacle
     from rlstack.tasks.core.pipeline import Term
 
@@ -36,29 +34,14 @@ _RAIL = 0.2
 _GRAVITY = 9.81
 
 
-class DrawerExpert:
-    """Move above the tab and align with it; lower; close; and pull straight to the open position."""
-
-    def act(self, seen: Mapping[str, Array], pipeline: Any) -> Array:
-        """Return actions (N, actions); see :class:`rlstack.tasks.manipulator.expert.Expert`."""
-        hold = grasp(seen, pipeline)
-        pulled = seen["goal_position"] + (seen["tool_position"] - seen["object_position"])
-        place = np.where(hold.held[:, None], pulled, hold.place)
-        return toward(seen, pipeline, place, turn=hold.turn, grip=hold.grip)
-
-
 @dataclass(frozen=True, kw_only=True)
-class DrawerReward:
-    """Weights per second, for ``rewards: dense``."""
+class DrawerReward(ArmReward):
+    """Weights per second."""
 
     reaching: float = value(-1.0)
-    """Distance from the tool to the tab, m."""
     held: float = value(0.3)
-    """The tab is between the fingers."""
     distance: float = value(-4.0)
-    """Distance from the tab to its open position, m."""
     at_goal: float = value(2.0)
-    """1 while the task is done."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +60,7 @@ class DrawerTask(ArmTask):
     """``half_m`` is across; the mass is the drawer's, and its friction is proportional to it."""
     reward: DrawerReward = field(default_factory=DrawerReward)
 
-    inputs = ("joint_position", "joint_velocity", "object_position", "object_orientation", "goal_position")
+    inputs = OBJECT_INPUTS
     moved = "object_position"
     fits = False
     axes = ("x", "y", "z", "yaw", "gripper")
@@ -89,29 +72,24 @@ class DrawerTask(ArmTask):
         Raises:
             UserError: It cannot do the task, or settings of goals or tabs do not apply to drawers.
         """
-        for name, said, instead in (
+        for name, changed, instead in (
             ("goals", self.goals != Region(), "how far drawers are pulled is open_m"),
             ("tab: yaw_rad", self.tab.yaw_rad != 0.0, "cabinets face the arm"),
             ("places: z_m", self.places.z_m != (_HEIGHT, _HEIGHT), f"tabs are {_HEIGHT:g} m above the table"),
         ):
-            if said:
+            if changed:
                 raise UserError(f"task_settings: {name} is not allowed with arm_drawer: {instead}. Leave it out.")
         return super().reference(robot)
-
-    @property
-    def objects(self) -> ObjectRange:
-        """Return the distribution of tabs."""
-        return self.tab
 
     def build(self, spec: Any) -> None:
         """Add cabinet and drawer to the scene."""
         self._drawer().add(spec)
 
-    def handled(self, trials: Trials, number: int) -> Obstacle:
+    def object_obstacle(self, trials: ArmTrials, number: int) -> Obstacle:
         """Return the drawer's tab, which slides."""
         return self._obstacles(trials, number)[0]
 
-    def stands(self, trials: Trials, number: int) -> tuple[Obstacle, ...]:
+    def fixture_obstacles(self, trials: ArmTrials, number: int) -> tuple[Obstacle, ...]:
         """Return the drawer's front and the cabinet."""
         return self._obstacles(trials, number)[1:]
 
@@ -120,11 +98,11 @@ class DrawerTask(ArmTask):
 
         return Drawer(tab_half_m=_TAB, tab_height_m=_HEIGHT)
 
-    def _obstacles(self, trials: Trials, number: int) -> tuple[Obstacle, ...]:
-        from rlstack.sim.arms.drawer import obstacles_of
+    def _obstacles(self, trials: ArmTrials, number: int) -> tuple[Obstacle, ...]:
+        from rlstack.sim.arms.drawer import drawer_obstacles
 
         mass = float(trials.mass[number])
-        return obstacles_of(
+        return drawer_obstacles(
             self._drawer(),
             trials.position[number].tolist(),
             float(trials.yaw[number]),
@@ -134,7 +112,7 @@ class DrawerTask(ArmTask):
             _RAIL * _GRAVITY * mass,
         )
 
-    def place(self, rng: np.random.Generator, starts: Starts) -> Trials:
+    def place(self, rng: np.random.Generator, starts: Starts) -> ArmTrials:
         """Draw trials for N arms at their starts."""
         count, tab = len(starts.joints), self.tab
         closed, half = self.places.draw(rng, count), np.tile(_TAB, (count, 1))
@@ -142,10 +120,10 @@ class DrawerTask(ArmTask):
         half[:, 1] = rng.uniform(*tab.half_m, count)
         goal = closed - self.open_m * _outward(closed)
         mass, friction = rng.uniform(*tab.mass_kg, count), rng.uniform(*tab.friction, count)
-        return Trials(starts.joints, goal, closed, np.arctan2(closed[:, 1], closed[:, 0]), half, mass, friction)
+        return ArmTrials(starts.joints, goal, closed, np.arctan2(closed[:, 1], closed[:, 0]), half, mass, friction)
 
-    def furnish(
-        self, worlds: MujocoWorlds, index: NDArray[np.intp], goal: Array, half: Array, mass: Array, friction: Array
+    def vary_objects(
+        self, worlds: MujocoSimulator, index: NDArray[np.intp], goal: Array, half: Array, mass: Array, friction: Array
     ) -> None:
         """Set the tabs' size and friction and the drawers' mass, and place the cabinets."""
         worlds.vary(index, OBJECT, half, mass, friction)
@@ -154,30 +132,23 @@ class DrawerTask(ArmTask):
         stands[:, 2] = 0.0
         worlds.move(index, "cabinet", stands, np.arctan2(goal[:, 1], goal[:, 0]))
 
-    def lay(self, worlds: MujocoWorlds, index: NDArray[np.intp], trials: Trials) -> None:
+    def place_objects(self, worlds: MujocoSimulator, index: NDArray[np.intp], trials: ArmTrials) -> None:
         """No-op: all drawers start closed."""
 
     def terms(self, robot: Manipulator) -> list[Term]:
         """Return the terms of the observation."""
-        from rlstack.tasks.manipulator import terms
+        from rlstack.tasks.manipulator import observations
 
-        return terms.taking(self.workspace.middle, self.rate_hz, terms.GoalOffset(self.moved))
-
-    def dense(self) -> Mapping[str, tuple[float, RewardTerm]]:
-        """Return ``{name: (weight, term)}`` of the reward."""
-        return weighted(self.reward)
+        return observations.grasp_terms(self.workspace.middle, self.rate_hz, observations.GoalOffset(self.moved))
 
     def envelope(self) -> dict[str, float]:
         """Return the conditions that the policy was trained for, with SI units in the keys."""
-        low, high = self.places.corners
-        ends = {"min": low, "max": high}
-        named = {f"closed_{axis}_{end}_m": ends[end][k] for end in ends for k, axis in enumerate("xyz")}
-        told = {"tolerance_m": self.tolerance_m, "episode_s": self.episode_s, "open_m": self.open_m}
-        return {**told, **named}
+        settings = {"tolerance_m": self.tolerance_m, "episode_s": self.episode_s, "open_m": self.open_m}
+        return {**settings, **self.places.ends("closed")}
 
-    def expert(self) -> DrawerExpert:
+    def expert(self) -> GraspExpert:
         """Return the scripted expert."""
-        return DrawerExpert()
+        return GraspExpert()
 
 
 def _outward(place: Array) -> Array:

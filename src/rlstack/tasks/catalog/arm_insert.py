@@ -13,9 +13,9 @@ from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import frames
 from rlstack.schema import value
 from rlstack.tasks.manipulator.expert import toward
-from rlstack.tasks.manipulator.rewards import RewardTerm, weighted
-from rlstack.tasks.manipulator.task import ArmTask
-from rlstack.tasks.manipulator.trials import ArmNoise, Motion, ObjectRange, Region, Starts, Trials, draw_objects
+from rlstack.tasks.manipulator.rewards import ArmReward
+from rlstack.tasks.manipulator.task import OBJECT_INPUTS, ArmTask
+from rlstack.tasks.manipulator.trials import ArmNoise, ArmTrials, Motion, ObjectRange, Region, Starts, draw_objects
 
 if TYPE_CHECKING:
     from rlstack.sim.arms.scene import Socket
@@ -74,15 +74,12 @@ class InsertExpert:
 
 
 @dataclass(frozen=True, kw_only=True)
-class InsertReward:
-    """Weights per second, for ``rewards: dense``."""
+class InsertReward(ArmReward):
+    """Weights per second."""
 
     distance: float = value(-4.0)
-    """Distance from the peg to its inserted position, m."""
     aside: float = value(-4.0)
-    """The horizontal part of that distance, m."""
     at_goal: float = value(2.0)
-    """1 while the task is done."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +102,7 @@ class InsertTask(ArmTask):
     )
     reward: InsertReward = field(default_factory=InsertReward)
 
-    inputs = ("joint_position", "joint_velocity", "object_position", "object_orientation", "goal_position")
+    inputs = OBJECT_INPUTS
     moved = "object_position"
     fits = False
     holds = True
@@ -116,11 +113,6 @@ class InsertTask(ArmTask):
         ranges = [drive.upper - drive.lower for drive in robot.drives[len(robot.joints) :]]
         return min(1.0, (self.peg.half_m[1] + 0.002) / min(ranges, default=1.0))
 
-    @property
-    def objects(self) -> ObjectRange:
-        """Return the distribution of pegs, which all have the same length."""
-        return self.peg
-
     def build(self, spec: Any) -> None:
         """Add peg and hole to the scene."""
         from rlstack.sim.arms.scene import Block
@@ -128,18 +120,18 @@ class InsertTask(ArmTask):
         Block(half_m=(_HALF_WIDTH, _HALF_WIDTH, _HALF_LENGTH)).add(spec)
         self._socket().add(spec)
 
-    def stands(self, trials: Trials, number: int) -> tuple[Obstacle, ...]:
+    def fixture_obstacles(self, trials: ArmTrials, number: int) -> tuple[Obstacle, ...]:
         """Return the walls of the hole."""
-        from rlstack.sim.arms.scene import obstacles_of
+        from rlstack.sim.arms.scene import socket_obstacles
 
-        return obstacles_of(self._socket(), trials.goal[number] + np.array(self.fixtures["socket"]))
+        return socket_obstacles(self._socket(), trials.goal[number] + np.array(self.fixtures["socket"]))
 
     def _socket(self) -> Socket:
         from rlstack.sim.arms.scene import Socket
 
         return Socket(inner_half_m=self.peg.half_m[1] + self.clearance_m / 2.0, height_m=_DEPTH)
 
-    def place(self, rng: np.random.Generator, starts: Starts) -> Trials:
+    def place(self, rng: np.random.Generator, starts: Starts) -> ArmTrials:
         """Draw trials for N arms at their starts."""
         trials = draw_objects(self.peg, self.goals, self.goals, 0.0, rng, starts)
         trials.half[:, 2] = _HALF_LENGTH
@@ -148,21 +140,18 @@ class InsertTask(ArmTask):
 
     def terms(self, robot: Manipulator) -> list[Term]:
         """Return the terms of the observation."""
-        from rlstack.tasks.manipulator import terms
+        from rlstack.tasks.manipulator import observations
 
+        tool_position, velocity, lead = observations.tool_terms(self.workspace.middle)
         return [
-            terms.ToolPosition(self.workspace.middle),
-            terms.CloseUp(terms.ToolVelocity(), _NEAR),
-            terms.CloseUp(terms.Lead(), _NEAR),
-            terms.ObjectOffset(),
-            terms.ObjectVelocity(self.rate_hz),
-            terms.CloseUp(terms.ObjectLean(), _NEAR),
-            terms.CloseUp(terms.GoalOffset(self.moved), _NEAR),
+            tool_position,
+            observations.CloseUp(velocity, _NEAR),
+            observations.CloseUp(lead, _NEAR),
+            observations.object_offset(),
+            observations.ObjectVelocity(self.rate_hz),
+            observations.CloseUp(observations.ObjectLean(), _NEAR),
+            observations.CloseUp(observations.GoalOffset(self.moved), _NEAR),
         ]
-
-    def dense(self) -> Mapping[str, tuple[float, RewardTerm]]:
-        """Return ``{name: (weight, term)}`` of the reward."""
-        return weighted(self.reward, aside=lambda s: np.linalg.norm((s.goal - s.achieved)[:, :2], axis=1))
 
     def expert(self) -> InsertExpert:
         """Return the scripted expert."""

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from rlstack.arrays import Array
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.schema import value
-from rlstack.tasks.manipulator.expert import toward
-from rlstack.tasks.manipulator.grasp import grasp
-from rlstack.tasks.manipulator.rewards import RewardTerm, weighted
-from rlstack.tasks.manipulator.task import ArmTask
-from rlstack.tasks.manipulator.trials import ObjectRange, Region, Starts, Trials, draw_objects
+from rlstack.tasks.manipulator.expert import GraspExpert
+from rlstack.tasks.manipulator.rewards import ArmReward, RewardTerm, weighted
+from rlstack.tasks.manipulator.task import OBJECT_INPUTS, ArmTask
+from rlstack.tasks.manipulator.trials import ArmTrials, ObjectRange, Region, Starts, draw_objects
 
 if TYPE_CHECKING:
     from rlstack.tasks.core.pipeline import Term
@@ -25,38 +23,15 @@ _LIFT_M = 0.01
 """Least height of a goal above the tolerance around a box that lies under it."""
 
 
-class PickExpert:
-    """Move above the box and align with it; lower; close; and move straight to the goal.
-
-    Args:
-        half_m: Half length of the largest boxes.
-    """
-
-    def __init__(self, half_m: float) -> None:
-        self._half_m = half_m
-
-    def act(self, seen: Mapping[str, Array], pipeline: Any) -> Array:
-        """Return actions (N, actions); see :class:`rlstack.tasks.manipulator.expert.Expert`."""
-        hold = grasp(seen, pipeline, self._half_m)
-        carried = seen["goal_position"] + (seen["tool_position"] - seen["object_position"])
-        place = np.where(hold.held[:, None], carried, hold.place)
-        return toward(seen, pipeline, place, turn=hold.turn, grip=hold.grip)
-
-
 @dataclass(frozen=True, kw_only=True)
-class PickReward:
-    """Weights per second, for ``rewards: dense``."""
+class PickReward(ArmReward):
+    """Weights per second."""
 
     reaching: float = value(-1.0)
-    """Distance from the tool to the box, m."""
     held: float = value(0.3)
-    """1 while the fingers hold the box."""
     lifted: float = value(0.5)
-    """Height of the held box above the table, as a share of 4 cm."""
     distance: float = value(-2.0)
-    """Distance from the box to its goal, m."""
     at_goal: float = value(2.0)
-    """1 while the task is done."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,24 +46,13 @@ class PickPlaceTask(ArmTask):
     box: ObjectRange = field(default_factory=ObjectRange)
     reward: PickReward = field(default_factory=PickReward)
 
-    inputs: ClassVar[tuple[str, ...]] = (
-        "joint_position",
-        "joint_velocity",
-        "object_position",
-        "object_orientation",
-        "goal_position",
-    )
+    inputs: ClassVar[tuple[str, ...]] = OBJECT_INPUTS
     moved = "object_position"
     least_joints = 5
     axes = ("x", "y", "z", "yaw", "gripper")
     start_opening = 1.0
 
-    @property
-    def objects(self) -> ObjectRange:
-        """Return the distribution of boxes."""
-        return self.box
-
-    def place(self, rng: np.random.Generator, starts: Starts) -> Trials:
+    def place(self, rng: np.random.Generator, starts: Starts) -> ArmTrials:
         """Draw trials for N arms at their starts."""
         trials = draw_objects(self.box, self.places, self.goals, 0.0, rng, starts)
         # some goals of a small arm would be achieved by a box that lies below them
@@ -98,17 +62,17 @@ class PickPlaceTask(ArmTask):
 
     def terms(self, robot: Manipulator) -> list[Term]:
         """Return the terms of the observation."""
-        from rlstack.tasks.manipulator import terms
+        from rlstack.tasks.manipulator import observations
 
-        return terms.taking(self.workspace.middle, self.rate_hz, terms.GoalOffset(self.moved))
+        return observations.grasp_terms(self.workspace.middle, self.rate_hz, observations.GoalOffset(self.moved))
 
     def dense(self) -> Mapping[str, tuple[float, RewardTerm]]:
         """Return ``{name: (weight, term)}`` of the reward."""
         return weighted(self.reward, lifted=lambda s: s.held.astype(float) * np.clip(s.lifted / 0.04, 0.0, 1.0))
 
-    def expert(self) -> PickExpert:
+    def expert(self) -> GraspExpert:
         """Return the scripted expert."""
-        return PickExpert(self.box.half_m[1])
+        return GraspExpert(self.box.half_m[1])
 
 
 TASK = PickPlaceTask

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SeenPickPlaceTask(PickPlaceTask):
+class CameraPickPlaceTask(PickPlaceTask):
     """Take a box from the table and hold it at a place above it, seeing it by cameras alone.
 
     The scripted expert knows the box's position; the policy does not.
@@ -52,20 +52,18 @@ class SeenPickPlaceTask(PickPlaceTask):
     def terms(self, robot: Manipulator) -> list[Term]:
         """Return the terms of the observation, with the images last."""
         from rlstack.sim.arms.camera_renderer import camera_of
-        from rlstack.tasks.manipulator import camera_terms, terms
+        from rlstack.tasks.manipulator import camera_observations, observations
 
         middle = self.workspace.middle
         first = camera_of(robot, self.cameras[0])
         return [
-            terms.ToolPosition(middle),
-            terms.ToolVelocity(),
-            terms.Lead(),
-            terms.ToolYaw(),
-            terms.Opening(),
-            camera_terms.GoalPlace(middle),
-            camera_terms.HandThen(self.cameras, robot, self.rate_hz),
-            camera_terms.Pictures(self.cameras, first.height, first.width),
+            *observations.tool_terms(middle),
+            observations.tool_yaw(),
+            observations.Opening(),
+            camera_observations.goal_position(middle),
+            camera_observations.ToolPoseAtImage(self.cameras, robot, self.rate_hz),
+            camera_observations.CameraImages(self.cameras, first.height, first.width),
         ]
 
 
-TASK = SeenPickPlaceTask
+TASK = CameraPickPlaceTask

@@ -13,9 +13,9 @@ from rlstack.arrays import Array
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.schema import value
 from rlstack.tasks.manipulator.expert import toward
-from rlstack.tasks.manipulator.rewards import RewardTerm, weighted
-from rlstack.tasks.manipulator.task import ArmTask
-from rlstack.tasks.manipulator.trials import ObjectRange, Region, Starts, Trials, draw_objects
+from rlstack.tasks.manipulator.rewards import ArmReward
+from rlstack.tasks.manipulator.task import OBJECT_INPUTS, ArmTask
+from rlstack.tasks.manipulator.trials import ArmTrials, ObjectRange, Region, Starts, draw_objects
 
 if TYPE_CHECKING:
     from rlstack.tasks.core.pipeline import Term
@@ -63,15 +63,12 @@ class PushExpert:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PushReward:
-    """Weights per second, for ``rewards: dense``."""
+class PushReward(ArmReward):
+    """Weights per second."""
 
     distance: float = value(-4.0)
-    """Distance from the box to its goal, m."""
     reaching: float = value(-1.0)
-    """Distance from the tool to the box, m."""
     at_goal: float = value(1.0)
-    """1 while the task is done."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,17 +85,12 @@ class PushTask(ArmTask):
     box: ObjectRange = field(default_factory=ObjectRange)
     reward: PushReward = field(default_factory=PushReward)
 
-    inputs = ("joint_position", "joint_velocity", "object_position", "object_orientation", "goal_position")
+    inputs = OBJECT_INPUTS
     moved = "object_position"
     on_table = True
     least_joints = 5
 
-    @property
-    def objects(self) -> ObjectRange:
-        """Return the distribution of boxes."""
-        return self.box
-
-    def place(self, rng: np.random.Generator, starts: Starts) -> Trials:
+    def place(self, rng: np.random.Generator, starts: Starts) -> ArmTrials:
         """Draw trials for N arms at their starts."""
         trials = draw_objects(self.box, self.places, self.goals, self.apart_m, rng, starts)
         trials.goal[:, 2] = trials.half[:, 2]
@@ -110,21 +102,15 @@ class PushTask(ArmTask):
 
     def terms(self, robot: Manipulator) -> list[Term]:
         """Return the terms of the observation."""
-        from rlstack.tasks.manipulator import terms
+        from rlstack.tasks.manipulator import observations
 
         return [
-            terms.ToolPosition(self.workspace.middle),
-            terms.ToolVelocity(),
-            terms.Lead(),
-            terms.ObjectOffset(),
-            terms.ObjectVelocity(self.rate_hz),
-            terms.ObjectYaw(),
-            terms.GoalOffset(self.moved),
+            *observations.tool_terms(self.workspace.middle),
+            observations.object_offset(),
+            observations.ObjectVelocity(self.rate_hz),
+            observations.ObjectYaw(),
+            observations.GoalOffset(self.moved),
         ]
-
-    def dense(self) -> Mapping[str, tuple[float, RewardTerm]]:
-        """Return ``{name: (weight, term)}`` of the reward."""
-        return weighted(self.reward)
 
     def expert(self) -> PushExpert:
         """Return the scripted expert."""

@@ -12,7 +12,7 @@ from rlstack.arrays import Array
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.schema import value
 from rlstack.tasks.manipulator.expert import toward
-from rlstack.tasks.manipulator.rewards import RewardTerm, weighted
+from rlstack.tasks.manipulator.rewards import ArmReward, RewardTerm, weighted
 from rlstack.tasks.manipulator.task import ArmTask
 from rlstack.tasks.manipulator.trials import Region
 
@@ -29,15 +29,12 @@ class ReachExpert:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReachReward:
-    """Weights per second, of the distance d in m, for ``rewards: dense``."""
+class ReachReward(ArmReward):
+    """Weights per second."""
 
     distance: float = value(-4.0)
-    """d, which has a slope far away."""
     at_goal: float = value(1.0)
-    """exp(-d / 1 cm)"""
     action_change: float = value(-0.05)
-    """Squared change of the action."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,13 +51,11 @@ class ReachTask(ArmTask):
 
     def terms(self, robot: Manipulator) -> list[Term]:
         """Return the terms of the observation."""
-        from rlstack.tasks.manipulator import terms
+        from rlstack.tasks.manipulator import observations
 
         return [
-            terms.ToolPosition(self.workspace.middle),
-            terms.ToolVelocity(),
-            terms.Lead(),
-            terms.GoalOffset(self.moved),
+            *observations.tool_terms(self.workspace.middle),
+            observations.GoalOffset(self.moved),
         ]
 
     def dense(self) -> Mapping[str, tuple[float, RewardTerm]]:

@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.schema import value
-from rlstack.tasks.manipulator.expert import toward
-from rlstack.tasks.manipulator.grasp import grasp
-from rlstack.tasks.manipulator.rewards import CLEAR_M, RewardTerm, placed, weighted
-from rlstack.tasks.manipulator.task import ArmTask
-from rlstack.tasks.manipulator.trials import OBJECT, ObjectRange, Region, Starts, Trials, box_of, draw_objects
+from rlstack.tasks.manipulator.expert import grasp, toward
+from rlstack.tasks.manipulator.rewards import CLEAR_M, ArmReward, placed
+from rlstack.tasks.manipulator.task import OBJECT_INPUTS, ArmTask
+from rlstack.tasks.manipulator.trials import OBJECT, ArmTrials, ObjectRange, Region, Starts, box_of, draw_objects
 
 if TYPE_CHECKING:
-    from rlstack.sim.mujoco_worlds.worlds import MujocoWorlds
+    from rlstack.sim.batch_mujoco.simulator import MujocoSimulator
     from rlstack.sim.obstacle import Obstacle
     from rlstack.tasks.core.pipeline import Term
 
@@ -73,19 +72,14 @@ class StackExpert:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StackReward:
-    """Weights per second, for ``rewards: dense``."""
+class StackReward(ArmReward):
+    """Weights per second."""
 
     reaching: float = value(-1.0)
-    """Distance from the tool to the upper box, m."""
     held: float = value(0.3)
-    """1 while the fingers hold the box."""
     lifted: float = value(0.5)
-    """Height of the box above the table, as a share of 4 cm."""
     distance: float = value(-4.0)
-    """Distance from the achieved to the desired goal, m: the box in place and the hand away from it."""
     at_goal: float = value(4.0)
-    """1 while the task is done."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,17 +99,12 @@ class StackTask(ArmTask):
     """Distribution of the boxes, which are equal."""
     reward: StackReward = field(default_factory=StackReward)
 
-    inputs = ("joint_position", "joint_velocity", "object_position", "object_orientation", "goal_position")
+    inputs = OBJECT_INPUTS
     moved = "placed_position"
     on_table = True
     least_joints = 5
     axes = ("x", "y", "z", "yaw", "gripper")
     start_opening = 1.0
-
-    @property
-    def objects(self) -> ObjectRange:
-        """Return the distribution of boxes."""
-        return self.box
 
     def build(self, spec: Any) -> None:
         """Add both boxes to the scene."""
@@ -124,27 +113,27 @@ class StackTask(ArmTask):
         Block().add(spec)
         Block(name=LOWER, rgba=(*_LOWER_COLOUR, 1.0)).add(spec)
 
-    def stands(self, trials: Trials, number: int) -> tuple[Obstacle, ...]:
+    def fixture_obstacles(self, trials: ArmTrials, number: int) -> tuple[Obstacle, ...]:
         """Return the lower box."""
         below = trials.goal[number] - np.array([0.0, 0.0, 2.0]) * trials.half[number]
         return (box_of(trials, number, LOWER, below, -float(trials.yaw[number]), _LOWER_COLOUR),)
 
-    def place(self, rng: np.random.Generator, starts: Starts) -> Trials:
+    def place(self, rng: np.random.Generator, starts: Starts) -> ArmTrials:
         """Draw trials for N arms at their starts."""
         trials = draw_objects(self.box, self.places, self.goals, self.apart_m, rng, starts)
         trials.goal[:, 2] = 3.0 * trials.half[:, 2]
         return trials
 
-    def furnish(
-        self, worlds: MujocoWorlds, index: NDArray[np.intp], goal: Array, half: Array, mass: Array, friction: Array
+    def vary_objects(
+        self, worlds: MujocoSimulator, index: NDArray[np.intp], goal: Array, half: Array, mass: Array, friction: Array
     ) -> None:
         """Set both boxes' size, mass and friction."""
         for name in (OBJECT, LOWER):
             worlds.vary(index, name, half, mass, friction)
 
-    def lay(self, worlds: MujocoWorlds, index: NDArray[np.intp], trials: Trials) -> None:
+    def place_objects(self, worlds: MujocoSimulator, index: NDArray[np.intp], trials: ArmTrials) -> None:
         """Place both boxes at their starts, the lower one with the opposite yaw."""
-        super().lay(worlds, index, trials)
+        super().place_objects(worlds, index, trials)
         below = trials.goal - np.array([0.0, 0.0, 2.0]) * trials.half
         worlds.place(index, LOWER, below, trials.orientation * np.array([1.0, 1.0, -1.0, 1.0]))
 
@@ -160,13 +149,9 @@ class StackTask(ArmTask):
 
     def terms(self, robot: Manipulator) -> list[Term]:
         """Return the terms of the observation."""
-        from rlstack.tasks.manipulator import terms
+        from rlstack.tasks.manipulator import observations
 
-        return terms.taking(self.workspace.middle, self.rate_hz, terms.PlacedOffset(self.moved))
-
-    def dense(self) -> Mapping[str, tuple[float, RewardTerm]]:
-        """Return ``{name: (weight, term)}`` of the reward."""
-        return weighted(self.reward)
+        return observations.grasp_terms(self.workspace.middle, self.rate_hz, observations.PlacedOffset(self.moved))
 
     def expert(self) -> StackExpert:
         """Return the scripted expert."""

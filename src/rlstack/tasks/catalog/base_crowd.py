@@ -1,4 +1,4 @@
-"""base_crowd: go to a goal among pedestrians who do not always give way, some of whom avoid nobody.
+"""base_crowd: go to a goal among pedestrians, few of whom avoid the robot.
 
 Two settings are built in: ``circle_crossing`` is CrowdNav's published protocol (arXiv 1809.08835), whose robot knows
 the pedestrians' positions; in ``hall``, HEIGHT's (arXiv 2411.12150), it tracks them in its scan.
@@ -6,8 +6,8 @@ the pedestrians' positions; in ``hall``, HEIGHT's (arXiv 2411.12150), it tracks 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -15,25 +15,24 @@ import numpy as np
 from rlstack.fused import clip, greater, maximum, minimum, where
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.schema import value
-from rlstack.sim.bases.clearance import box_distance
-from rlstack.sim.bases.layout import ABSENT_M, BOX_ROWS, CIRCLE_ROWS, STATE
-from rlstack.sim.bases.people import Orca, SocialForce
-from rlstack.sim.bases.scenes import Hall, Scenes, circle_crossing, halls
+from rlstack.sim.batch_wheeled_base.clearance import box_distance
+from rlstack.sim.batch_wheeled_base.layout import ABSENT_M, BOX_ROWS, CIRCLE_ROWS, STATE
+from rlstack.sim.crowds.scenes import Hall, Scenes, circle_crossing, halls
+from rlstack.sim.crowds.walking_models import Orca, SocialForce
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
-from rlstack.tasks.wheeled_base.rewards import BaseTransition
-from rlstack.tasks.wheeled_base.task import BaseReward, BaseTask
+from rlstack.tasks.wheeled_base.rewards import BaseReward, BaseTransition, RewardTerm
+from rlstack.tasks.wheeled_base.task import BaseTask, ScanObservation
 
 if TYPE_CHECKING:
     import torch
 
-    from rlstack.tasks.core.card import Row
     from rlstack.tasks.core.pipeline import Pipeline, Term
+    from rlstack.tasks.core.task_card import Row
     from rlstack.tasks.wheeled_base.maps import MapArrays
-    from rlstack.tasks.wheeled_base.pedestrians import Pedestrians
 
 
 @dataclass(frozen=True, kw_only=True)
-class Observation:
+class CrowdObservation(ScanObservation):
     """Settings of the observation."""
 
     slots: int = value(12, at_least=1, at_most=64)
@@ -41,15 +40,12 @@ class Observation:
     reach_m: float = value(6.0, unit="m", above=0.0)
     """Distance within which pedestrians are observed."""
     rays: int = value(90, at_least=8, at_most=720)
-    """Number of evenly spaced rays of the scan in the observation."""
     half_m: float = value(0.4, unit="m", above=0.0)
-    """Range at which closeness is one half."""
     goal_bound_m: float = value(3.0, unit="m", above=0.0)
-    """Bound on the observed distance to the goal; farther goals keep their direction."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class People:
+class PedestrianSettings:
     """Settings of the pedestrians."""
 
     walking: tuple[int, int] = value((5, 9), at_least=0, at_most=30)
@@ -87,8 +83,8 @@ class CrowdTask(BaseTask):
     """Number of training scenes."""
     through_m: float = value(0.25, unit="m", at_least=0.0)
     """Depth at which a collision ends a training episode: until then its gradient leads out of it."""
-    people: People = field(default_factory=People)
-    observation: Observation = field(default_factory=Observation)
+    people: PedestrianSettings = field(default_factory=PedestrianSettings)
+    observation: CrowdObservation = field(default_factory=CrowdObservation)
     reward: CrowdReward = field(default_factory=CrowdReward)
 
     verification: ClassVar[str] = "rlstack.kinds.wheeled_base.verification_crowd:VERIFICATION"
@@ -129,23 +125,7 @@ class CrowdTask(BaseTask):
     @property
     def hall(self) -> Hall:
         """Distribution of halls."""
-        who = self.people
-        return Hall(
-            walking=who.walking,
-            standing=who.standing,
-            radius_m=who.radius_m,
-            speed_m_s=who.speed_m_s,
-            sees_robot=who.sees_robot,
-            avoiding=who.avoiding,
-        )
-
-    def rays(self, robot: WheeledBase) -> tuple[int, ...]:
-        """Return the indices of the observed rays; none if the setting needs no scan."""
-        if self.scene != "hall":
-            return ()
-        total = robot.lidars["scan"].rays
-        step = max(1, total // self.observation.rays)
-        return tuple(range(0, step * min(self.observation.rays, total // step), step))
+        return Hall(**{name: setting for name, setting in asdict(self.people).items() if name != "rule"})
 
     def draw_scenes(self, rng: np.random.Generator, count: int, robot: WheeledBase) -> Scenes:
         """Draw training scenes."""
@@ -155,26 +135,27 @@ class CrowdTask(BaseTask):
 
     def draw_maps(self, robot: WheeledBase, stage: int, rng: np.random.Generator, device: torch.device) -> MapArrays:
         """Draw scenes."""
-        from rlstack.tasks.wheeled_base.maps import CrowdMapArrays
+        from rlstack.sim.maps.pool import pool_of
+        from rlstack.tasks.wheeled_base.maps import MapArrays
 
-        return CrowdMapArrays(self.draw_scenes(rng, self.scenes, robot), *self.obstacles, device, 2.0 * self.arrival_m)
-
-    def pedestrians(self, robot: WheeledBase, count: int, device: str, seed: int) -> Pedestrians:
-        """Return the pedestrians."""
-        from rlstack.tasks.wheeled_base.pedestrians import Pedestrians
-
-        boxes, still = self.obstacles
-        rule = Orca() if self.people.rule == "orca" else SocialForce()
-        return Pedestrians(self.slots, still, boxes, robot.radius_m, 1.0 / self.rate_hz, rule, count, device)
+        scenes, (boxes, circles) = self.draw_scenes(rng, self.scenes, robot), self.obstacles
+        furnished = any(len(m.boxes) or len(m.circles) for m in scenes.maps)
+        pool = pool_of(scenes.maps, boxes=boxes, circles=circles, fields=furnished)
+        return MapArrays(pool, device, scenes=scenes, goal_m=2.0 * self.arrival_m)
 
     @property
-    def slots(self) -> int:
+    def people_rule(self) -> Orca | SocialForce:
+        """How pedestrians walk."""
+        return Orca() if self.people.rule == "orca" else SocialForce()
+
+    @property
+    def people_slots(self) -> int:
         """Largest number of pedestrians in a scene."""
         return self.people.walking[1] if self.scene == "circle_crossing" else self.observation.slots
 
     def more_signals(self, rows: Mapping[str, Any]) -> dict[str, Any]:
         """Return the pedestrians' signals."""
-        people = rows["circles"][-CIRCLE_ROWS * self.slots :].reshape(-1, CIRCLE_ROWS)
+        people = rows["circles"][-CIRCLE_ROWS * self.people_slots :].reshape(-1, CIRCLE_ROWS)
         level = np.zeros((len(people), 1), dtype=object)
         place = people[:, :2]
         if self.scene == "hall":
@@ -189,45 +170,42 @@ class CrowdTask(BaseTask):
 
     def terms(self, robot: WheeledBase) -> list[Term]:
         """Return the terms of the observation."""
-        from rlstack.tasks.core.terms import ActionHistory
-        from rlstack.tasks.wheeled_base import terms
+        from rlstack.tasks.core.observations import ActionHistory
+        from rlstack.tasks.wheeled_base import observations
 
         settings = self.observation
         if self.scene == "circle_crossing":
-            people = terms.People(self.slots, 1e2, robot.radius_m, "goal")
-            return [terms.GoalRange(), people]
+            people = observations.NearestPedestrians(self.people_slots, 1e2, robot.radius_m, "goal")
+            return [observations.GoalRange(), people]
         return [
-            terms.GoalOffset(settings.goal_bound_m),
-            terms.GoalRange(),
-            terms.Twist(),
+            observations.GoalOffset(settings.goal_bound_m),
+            observations.GoalRange(),
+            observations.Twist(),
             ActionHistory(2, name="last_action", memory="past_actions"),
-            terms.Closeness(self.rays(robot), settings.half_m),
-            terms.Encounters(settings.slots, settings.reach_m, robot.radius_m),
+            observations.Closeness(self.rays(robot), settings.half_m),
+            observations.PedestrianEncounters(settings.slots, settings.reach_m, robot.radius_m),
         ]
 
     def pipeline(self, robot: WheeledBase) -> Pipeline:
         """Return the observation pipeline for ``robot``."""
         if self.scene == "hall":
-            from rlstack.tasks.wheeled_base.pipeline import GoalPull
+            from rlstack.tasks.wheeled_base.pipeline import GoalAttraction
 
             fastest, turning = self.speeds.range(robot)[1]
-            return GoalPull(self.terms(robot), fastest, turning, robot.radius_m)
-        from rlstack.tasks.wheeled_base.pipeline import GoalWay
+            return GoalAttraction(self.terms(robot), fastest, turning, robot.radius_m)
+        from rlstack.tasks.wheeled_base.pipeline import GoalFrameVelocity
 
-        return GoalWay(self.terms(robot), self.fastest_m_s(robot))
+        return GoalFrameVelocity(self.terms(robot), self.fastest_m_s(robot))
 
-    def reward_terms(self) -> Mapping[str, tuple[float, Callable[[BaseTransition], Any]]]:
+    def reward_terms(self) -> Mapping[str, tuple[float, RewardTerm]]:
         """Return ``{name: (weight, term)}`` of the terms with a weight; each maps a transition to an expression."""
-        reward = self.reward
-        terms: dict[str, Callable[[BaseTransition], Any]] = {
+        terms: dict[str, RewardTerm] = {
             "distance": lambda s: s.distance,
             "away": lambda s: 1.0 + 0.0 * s.distance,
             "people": self._crowding,
             "things": self._crampedness,
         }
-        weights = {name: getattr(reward, name) for name in terms}
-        mine = {name: (weight, terms[name]) for name, weight in weights.items() if weight != 0.0}
-        return {**super().reward_terms(), **mine}
+        return {**super().reward_terms(), **self.weighted(terms)}
 
     def lost(self, view: BaseTransition) -> Any:
         """Return whether the episode is over: a deep collision, or arrival.
@@ -264,7 +242,7 @@ class CrowdTask(BaseTask):
         period, margin, radius = 1.0 / self.rate_hz, self.reward.people_margin_m, view.footprint[0][2]
         before, after = view.rows["state"][STATE["position"]], view.state[STATE["position"]]
         total: Any = 0.0
-        for circle in view.rows["circles"][-CIRCLE_ROWS * self.slots :].reshape(-1, CIRCLE_ROWS):
+        for circle in view.rows["circles"][-CIRCLE_ROWS * self.people_slots :].reshape(-1, CIRCLE_ROWS):
             x1, y1 = circle[0] - after[0], circle[1] - after[1]
             x0, y0 = circle[0] - circle[3] * period - before[0], circle[1] - circle[4] * period - before[1]
             wx, wy = x1 - x0, y1 - y0

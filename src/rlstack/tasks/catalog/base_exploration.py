@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from rlstack.interfaces.robot_signals import command_range
+from rlstack.interfaces.kind_signals import command_range
 from rlstack.robots import RobotSpec
 from rlstack.schema import value
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
@@ -17,13 +17,12 @@ from rlstack.tasks.core.task import Task
 from rlstack.tasks.wheeled_base.exploration.setting import ExplorationSetting
 
 if TYPE_CHECKING:
-    from rlstack.tasks.core.card import TaskCard
-    from rlstack.tasks.wheeled_base.exploration.environment import ExplorationEnvironment
-    from rlstack.tasks.wheeled_base.exploration.pipeline import ExplorerPipeline
+    from rlstack.tasks.core.task_card import TaskCard
+    from rlstack.tasks.wheeled_base.exploration.pipeline import ExplorationPipeline
 
 
 @dataclass(frozen=True, kw_only=True)
-class Observation:
+class ExplorationObservation:
     """Settings of the observation."""
 
     near: int = value(7, unit="cells", at_least=1)
@@ -43,7 +42,7 @@ class Observation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reward:
+class ExplorationReward:
     """Rewards per move.
 
     MarsExplorer's are 1 for a cell, -0.2, 400 and -400. A discount already rewards early discoveries, so the final
@@ -68,8 +67,8 @@ class ExplorationTask(Task):
     rate_hz: float = value(1.0, unit="Hz", above=0.0)
     """Decision rate on a robot; on the grid there is one per move."""
     expedition: ExplorationSetting = field(default_factory=ExplorationSetting)
-    observation: Observation = field(default_factory=Observation)
-    reward: Reward = field(default_factory=Reward)
+    observation: ExplorationObservation = field(default_factory=ExplorationObservation)
+    reward: ExplorationReward = field(default_factory=ExplorationReward)
     longest: int = value(120, unit="moves", at_least=1)
     """Longest training episode: later moves teach nothing new."""
     short: int = value(12, unit="moves", at_least=1)
@@ -80,6 +79,7 @@ class ExplorationTask(Task):
     """Largest number of random moves before short episodes: starts in the corner vary too little."""
 
     kind = "wheeled_base"
+    environment_class = "rlstack.tasks.wheeled_base.exploration.environment:ExplorationEnvironment"
     inputs = ("map", "map_resolution", "map_origin", "position")
     outputs = ("waypoint",)
     differentiable = False
@@ -96,29 +96,40 @@ class ExplorationTask(Task):
     )
     """Pass bounds over topics."""
 
-    def pipeline(self, robot: RobotSpec) -> ExplorerPipeline:
+    def pipeline(self, robot: RobotSpec) -> ExplorationPipeline:
         """Return the observation pipeline; waypoints stay inside the robot's geofence."""
-        from rlstack.tasks.wheeled_base.exploration.pipeline import ExplorerPipeline
+        from rlstack.tasks.wheeled_base.exploration.pipeline import ExplorationPipeline
 
         low, high = command_range(robot, "waypoint")
         settings = self.observation
-        return ExplorerPipeline(
+        return ExplorationPipeline(
             settings.near, settings.sight, settings.way_cells, settings.patience, settings.last, low, high
         )
 
-    def environment(
-        self, robot: RobotSpec, pipeline: ExplorerPipeline, count: int, device: str, seed: int
-    ) -> ExplorationEnvironment:
-        """Return N rovers for training."""
-        from rlstack.tasks.wheeled_base.exploration.environment import ExplorationEnvironment
-
-        return ExplorationEnvironment(self, pipeline, count, device, seed)
-
-    def card(self, robot: RobotSpec, pipeline: ExplorerPipeline) -> TaskCard:
+    def card(self, robot: RobotSpec, pipeline: ExplorationPipeline) -> TaskCard:
         """Return the task card."""
-        from rlstack.tasks.wheeled_base.exploration.card import exploration_card
+        from rlstack.sim.grids.simulator import MOVES
+        from rlstack.tasks.core.task_card import TaskCard
 
-        return exploration_card(self)
+        moves = min(self.longest, self.expedition.steps)
+        enough = f"more than {100 * self.expedition.enough:g}% is known"
+        units = {"new_cells": "a cell", "move": "a move", "complete": "once", "lost": "once"}
+        return TaskCard(
+            length=f"episodes of {moves} moves at most in training",
+            actions=tuple((f"next cell at {move}", "-", "-", "the highest is chosen") for move in MOVES),
+            rewards=tuple((name, f"{getattr(self.reward, name):g}", unit) for name, unit in units.items()),
+            endings=(
+                ("lost", "a crash: into an obstacle, or off the grid"),
+                ("complete", enough),
+                ("timed out", f"after {moves} moves; the value is bootstrapped"),
+            ),
+            episode="world",
+            scale="actions: scores",
+            criteria=(
+                ("succeeds", f"{enough} within {self.expedition.steps} moves, without a crash"),
+                ("better", "the mean share known, over the first half of those moves"),
+            ),
+        )
 
     def envelope(self) -> dict[str, float]:
         """Return the conditions that the policy was trained for, with SI units in the keys."""

@@ -9,32 +9,20 @@ import numpy as np
 
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.schema import value
-from rlstack.sim.bases.moving_obstacles import MovingObstacles, moving_scenes
+from rlstack.sim.crowds.moving_obstacles import MovingObstacles, moving_scenes
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
-from rlstack.tasks.wheeled_base.task import BaseReward, BaseTask, Stages
+from rlstack.tasks.wheeled_base.rewards import BaseReward
+from rlstack.tasks.wheeled_base.task import BaseTask
 
 if TYPE_CHECKING:
     import torch
 
     from rlstack.tasks.core.pipeline import Term
     from rlstack.tasks.wheeled_base.maps import MapArrays
-    from rlstack.tasks.wheeled_base.pedestrians import Pedestrians
 
 
 @dataclass(frozen=True, kw_only=True)
-class Observation:
-    """Settings of the observation."""
-
-    rays: int = value(72, at_least=8, at_most=720)
-    """Number of evenly spaced rays of the scan in the observation."""
-    half_m: float = value(0.3, unit="m", above=0.0)
-    """Range at which closeness is one half."""
-    goal_bound_m: float = value(2.0, unit="m", above=0.0)
-    """Bound on the observed distance to the goal; farther goals keep their direction."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Maps:
+class NavigationMaps:
     """Settings of the training maps."""
 
     kinds: tuple[str, ...] = ("clutter", "rooms", "corridors", "doorways", "dead_ends", "mazes")
@@ -49,14 +37,12 @@ class Maps:
 class NavigationTask(BaseTask):
     """Drive to a goal pose, commanding a twist."""
 
-    maps: Maps = field(default_factory=Maps)
+    maps: NavigationMaps = field(default_factory=NavigationMaps)
     moving: MovingObstacles = field(default_factory=MovingObstacles)
     """Moving obstacles in the maps; default: none."""
-    observation: Observation = field(default_factory=Observation)
     reward: BaseReward = field(
         default_factory=lambda: BaseReward(progress=1.0, near=-2.0, turning=-0.01, action_change=-0.02, rest=-0.5)
     )
-    curriculum: Stages = field(default_factory=Stages)
 
     inputs = (
         "position",
@@ -80,12 +66,6 @@ class NavigationTask(BaseTask):
     bounds_among = Bounds(at_least={"success": 0.8, "lead_high": 0.0})
     planners = ("dwa", "astar_dwa")
 
-    def rays(self, robot: WheeledBase) -> tuple[int, ...]:
-        """Return the indices of the observed rays."""
-        total = robot.lidars["scan"].rays
-        step = max(1, total // self.observation.rays)
-        return tuple(range(0, step * min(self.observation.rays, total), step))
-
     def draw_maps(self, robot: WheeledBase, stage: int, rng: np.random.Generator, device: torch.device) -> MapArrays:
         """Draw training maps, which exclude held-out ones."""
         from rlstack.sim.maps.pool import build_pool
@@ -103,35 +83,27 @@ class NavigationTask(BaseTask):
             boxes=self.obstacles[0],
             circles=self.obstacles[1],
         )
-        if not self.moving.most:
-            return MapArrays(pool, device, anywhere=0.5, goal_m=2.0 * self.arrival_m)
-        from rlstack.tasks.wheeled_base.maps import MovingMapArrays
+        scenes = moving_scenes(rng, pool.maps, self.moving, robot.radius_m) if self.moving.most else None
+        goal_m = 2.0 * self.arrival_m
+        return MapArrays(pool, device, scenes=scenes, radius_m=robot.radius_m, anywhere=0.5, goal_m=goal_m)
 
-        scenes = moving_scenes(rng, pool.maps, self.moving, robot.radius_m)
-        return MovingMapArrays(pool, scenes, robot.radius_m, device, anywhere=0.5, goal_m=2.0 * self.arrival_m)
-
-    def pedestrians(self, robot: WheeledBase, count: int, device: str, seed: int) -> Pedestrians | None:
-        """Return the moving obstacles among ``count`` robots, if any."""
-        if not self.moving.most:
-            return None
-        from rlstack.sim.bases.people import Orca
-        from rlstack.tasks.wheeled_base.pedestrians import Pedestrians
-
-        boxes, still = self.obstacles
-        return Pedestrians(self.moving.most, still, boxes, robot.radius_m, 1.0 / self.rate_hz, Orca(), count, device)
+    @property
+    def people_slots(self) -> int:
+        """Largest number of moving obstacles."""
+        return self.moving.most
 
     def terms(self, robot: WheeledBase) -> list[Term]:
         """Return the terms of the observation."""
-        from rlstack.tasks.core.terms import ActionHistory
-        from rlstack.tasks.wheeled_base import terms
+        from rlstack.tasks.core.observations import ActionHistory
+        from rlstack.tasks.wheeled_base import observations
 
         settings = self.observation
         return [
-            terms.GoalOffset(settings.goal_bound_m),
-            terms.GoalHeading(),
-            terms.Twist(),
+            observations.GoalOffset(settings.goal_bound_m),
+            observations.GoalHeading(),
+            observations.Twist(),
             ActionHistory(2, name="last_action", memory="past_actions"),
-            terms.Closeness(self.rays(robot), settings.half_m),
+            observations.Closeness(self.rays(robot), settings.half_m),
         ]
 
     def envelope(self) -> dict[str, float]:

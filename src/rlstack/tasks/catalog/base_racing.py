@@ -11,19 +11,18 @@ from rlstack.errors import UserError
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import RobotSpec
 from rlstack.schema import value
-from rlstack.sim.maps.tracks import TRAINING_SEEDS
+from rlstack.sim.maps.generate import TRAINING_SEEDS
 from rlstack.tasks.bounds import Bounds
 from rlstack.tasks.core.task import Task
+from rlstack.tasks.wheeled_base.task import check_scan
 
 if TYPE_CHECKING:
-    from rlstack.tasks.core.card import TaskCard
-    from rlstack.tasks.core.pipeline import Pipeline
-    from rlstack.tasks.wheeled_base.racing.environment import RacingEnvironment
+    from rlstack.tasks.core.task_card import TaskCard
     from rlstack.tasks.wheeled_base.racing.pipeline import RacingPipeline
 
 
 @dataclass(frozen=True, kw_only=True)
-class Noise:
+class RacingNoise:
     """Standard deviations of sensor noise, beside those of the robot's lidar."""
 
     linear_velocity_m_s: float = value(0.03, unit="m/s", at_least=0.0)
@@ -31,7 +30,7 @@ class Noise:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Starts:
+class RacingStarts:
     """Uniform distribution of starts; training spreads them over the whole track."""
 
     aside: float = value(0.5, unit="1", at_least=0.0, at_most=1.0)
@@ -42,7 +41,7 @@ class Starts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reward:
+class RacingReward:
     """Weights of the reward terms, per second except ``progress`` and ``lost``."""
 
     progress: float = value(1.0)
@@ -81,11 +80,12 @@ class RacingTask(Task):
     """Depth in a wall at which a car is reset in training: until then the penalty has a gradient."""
     scan_gradient: bool = True
     """Whether gradients flow through the ranges' dependence on the pose."""
-    noise: Noise = field(default_factory=Noise)
-    starts: Starts = field(default_factory=Starts)
-    reward: Reward = field(default_factory=Reward)
+    noise: RacingNoise = field(default_factory=RacingNoise)
+    starts: RacingStarts = field(default_factory=RacingStarts)
+    reward: RacingReward = field(default_factory=RacingReward)
 
     kind = "wheeled_base"
+    environment_class = "rlstack.tasks.wheeled_base.racing.environment:RacingEnvironment"
     inputs = ("scan", "linear_velocity", "angular_velocity")
     outputs = ("twist",)
     differentiable = True
@@ -104,12 +104,6 @@ class RacingTask(Task):
         """Seeds of the training tracks."""
         return TRAINING_SEEDS[: self.tracks]
 
-    def reward_terms(self) -> dict[str, float]:
-        """Return the weight of each reward term but ``lost``, by name; the step defines the terms."""
-        from rlstack.tasks.wheeled_base.racing.step import TERMS
-
-        return {name: getattr(self.reward, name) for name in TERMS if name != "lost"}
-
     def reference(self, robot: RobotSpec) -> WheeledBase:
         """Return the robot to train on: ``robot`` itself.
 
@@ -119,8 +113,7 @@ class RacingTask(Task):
         car: WheeledBase = super().reference(robot)
         if car.drive != "ackermann":
             raise UserError(f"{robot.name} does not steer like a car, as base_racing needs: --robot racecar.")
-        if "scan" not in car.lidars:
-            raise UserError(f"{robot.name} has no lidar called 'scan', which this task sees with: add one to its file.")
+        check_scan(car)
         return car
 
     def ray_slices(self, robot: WheeledBase) -> tuple[slice, ...]:
@@ -146,34 +139,44 @@ class RacingTask(Task):
 
     def pipeline(self, robot: WheeledBase) -> RacingPipeline:
         """Return the observation pipeline for ``robot``."""
-        from rlstack.sim.bases.layout import PARAMETERS
-        from rlstack.sim.bases.parameters import nominal
-        from rlstack.tasks.wheeled_base.racing import pipeline as terms
+        from rlstack.sim.batch_wheeled_base.layout import PARAMETERS
+        from rlstack.sim.batch_wheeled_base.parameters import nominal
+        from rlstack.tasks.wheeled_base.observations import Twist
+        from rlstack.tasks.wheeled_base.racing import pipeline
 
         limits = robot.limits
-        driving = terms.Driving(
+        driving = pipeline.Driving(
             slowest_m_s=0.5,
             fastest_m_s=limits.linear_velocity_m_s,
             change_m_s=limits.linear_acceleration_m_s2 / self.rate_hz,
             ahead_m_s=1.0,
             bend_1_m=float(nominal(robot, 1)[PARAMETERS["steering"]][0, 0]),
         )
-        chosen = [terms.Ranges(self.ray_slices(robot)), terms.Motion(), terms.Commanded(driving)]
-        return terms.RacingPipeline(chosen, driving)
-
-    def environment(
-        self, robot: WheeledBase, pipeline: Pipeline, count: int, device: str, seed: int
-    ) -> RacingEnvironment:
-        """Return N copies of the task for training."""
-        from rlstack.tasks.wheeled_base.racing.environment import RacingEnvironment
-
-        return RacingEnvironment(self, robot, pipeline, count, device=device, seed=seed)
+        motion = Twist("motion", "5 m/s, 3 rad/s", (0.2, 1 / 3))
+        chosen = [pipeline.Ranges(self.ray_slices(robot)), motion, pipeline.Commanded(driving)]
+        return pipeline.RacingPipeline(chosen, driving)
 
     def card(self, robot: WheeledBase, pipeline: RacingPipeline) -> TaskCard:
         """Return the task card."""
-        from rlstack.tasks.wheeled_base.racing.card import racing_card
+        from rlstack.tasks.core.task_card import TaskCard, episode_length, timed_out
+        from rlstack.tasks.wheeled_base.racing.step import TERMS, RacingStep
+        from rlstack.tasks.wheeled_base.task import response_rows
 
-        return racing_card(self, robot, pipeline)
+        driving, units = pipeline.driving, {"progress": "1/m", "lost": "once"}
+        lost = f"{self.through_m:g} m through a wall, turning faster than 20 rad/s, or not finite"
+        return TaskCard(
+            length=episode_length(self),
+            critic=RacingStep.privileged_terms,
+            actions=(
+                ("change of the speed", f"{-driving.change_m_s:g}", f"{driving.change_m_s:g}", "m/s a period"),
+                ("curvature", f"{-driving.bend_1_m:g}", f"{driving.bend_1_m:g}", "1/m"),
+            ),
+            rewards=tuple((name, f"{getattr(self.reward, name):g}", units.get(name, "1/s")) for name in TERMS),
+            endings=(("lost", lost), timed_out(self)),
+            episode="race",
+            drawn=response_rows(robot),
+            criteria=(("succeeds", "two laps from rest without contact"),),
+        )
 
     def envelope(self) -> dict[str, float]:
         """Return the conditions that the policy was trained for, with SI units in the keys."""
@@ -181,8 +184,8 @@ class RacingTask(Task):
 
     def draw_parameters(self, robot: WheeledBase, count: int, rng: np.random.Generator) -> Any:
         """Return parameter rows (PARAMETER_WIDTH, N) of cars with training's randomisation."""
-        from rlstack.sim.bases.layout import PARAMETERS
-        from rlstack.sim.bases.parameters import drawn
+        from rlstack.sim.batch_wheeled_base.layout import PARAMETERS
+        from rlstack.sim.batch_wheeled_base.parameters import drawn
 
         rows = drawn(robot, count, rng)
         rows[PARAMETERS["grip"]] *= rng.uniform(*self.grip_share, count)

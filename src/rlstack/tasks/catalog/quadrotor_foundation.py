@@ -14,37 +14,33 @@ from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots import RobotSpec
 from rlstack.schema import value
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
-from rlstack.tasks.criteria import Criteria
+from rlstack.tasks.quadrotor import rewards, trajectories
 from rlstack.tasks.quadrotor import task as quadrotor
-from rlstack.tasks.quadrotor import trajectories
-from rlstack.tasks.quadrotor.family import Family, family_scenario, nominal_robot, sample_family
+from rlstack.tasks.quadrotor.family import Family, nominal_robot, sample_family
 from rlstack.tasks.quadrotor.paths import Paths
 from rlstack.tasks.quadrotor.sampling import Starts
 from rlstack.tasks.quadrotor.scenario import Scenario
-from rlstack.tasks.quadrotor.task import MOTION, PATH, QuadrotorTask, check_ahead, dealt, path_steps
+from rlstack.tasks.quadrotor.success_criteria import SuccessCriteria
+from rlstack.tasks.quadrotor.task import MOTION, PATH, QuadrotorTask, draw_disturbances
 
 if TYPE_CHECKING:
-    from rlstack.tasks.core.pipeline import Pipeline
+    from rlstack.tasks.core.pipeline import Pipeline, Term
+    from rlstack.tasks.core.task_card import Row
 
 AHEAD_S = 1.0
 """Time by which training paths exceed an episode, s."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Observation:
+class Observation(quadrotor.PathObservation):
     """Settings of the observation."""
 
-    max_position_error_m: float = value(1.0, unit="m", above=0.0)
-    """Bound on the observed distance to the path; farther paths keep their direction."""
     ahead_s: tuple[float, ...] = value((0.15, 0.35), unit="s", above=0.0)
     """Times ahead of the observed path points."""
 
-    def __post_init__(self) -> None:
-        check_ahead(self.ahead_s)
-
 
 @dataclass(frozen=True, kw_only=True)
-class Reward(quadrotor.Reward):
+class Reward(rewards.Reward):
     """Weights of the reward terms, per second except ``lost``."""
 
     near: float = value(2.0)
@@ -73,30 +69,19 @@ class FoundationTask(QuadrotorTask):
     reward: Reward = field(default_factory=Reward)
 
     inputs = (*MOTION, *PATH, "rotor_position", "rotor_yaw_sign", "rotor_speed_min", "rotor_speed_max")
-
-    @property
-    def criteria(self) -> Criteria:
-        """Success as in RAPTOR: within 1 m throughout the last of ten seconds."""
-        return Criteria(radius_m=1.0, from_s=9.0, to_s=10.0, lost_m=5.0, duration_s=10.0)
-
-    @property
-    def bounds(self) -> Bounds:
-        """Pass bounds in the batch simulator."""
-        return Bounds(at_least={"success": 0.95}, at_most={"lost": 0.05, "error_m": 0.15})
-
-    @property
-    def bounds_over_topics(self) -> Bounds:
-        """Pass bounds in every backend over topics."""
-        return Bounds(
-            at_least={"success": 0.95},
-            at_most={"lost": 0.05, "error_m": 0.15, "intervened": 0.05},
-            episodes=ENOUGH_OVER_TOPICS,
-        )
+    criteria = SuccessCriteria(radius_m=1.0, from_s=9.0, to_s=10.0, lost_m=5.0, duration_s=10.0)
+    """Success as in RAPTOR: within 1 m throughout the last of ten seconds."""
+    bounds = Bounds(at_least={"success": 0.95}, at_most={"lost": 0.05, "error_m": 0.15})
+    bounds_over_topics = Bounds(
+        at_least={"success": 0.95},
+        at_most={"lost": 0.05, "error_m": 0.15, "intervened": 0.05},
+        episodes=ENOUGH_OVER_TOPICS,
+    )
 
     @property
     def path_window(self) -> tuple[int, ...]:
         """Steps ahead of the path points in the training observation."""
-        return path_steps(self.observation.ahead_s, self.rate_hz)
+        return self.observation.window(self.rate_hz)
 
     @property
     def family(self) -> dict[str, tuple[float, float]]:
@@ -128,41 +113,39 @@ class FoundationTask(QuadrotorTask):
     def validation(self, rng: np.random.Generator, count: int, robot: Quadrotor) -> Scenario:
         """Draw the validation episodes that select a run's best policy: vehicles at rest, with disturbances."""
         path = _rest(count, self.criteria.duration_s)
-        return family_scenario(rng, count, robot, start="ten_arms", family=self.vehicles, path=path)
+        return sample_family(rng, count, robot, self.vehicles).scenario(rng, robot, path=path)
 
     def held_out(self, rng: np.random.Generator, count: int, robot: Quadrotor, disturbances: bool = True) -> Scenario:
-        """Draw evaluation episodes of one robot: from within ten arm lengths, with disturbances.
-
-        Args:
-            rng: Generator with a seed that training does not use.
-            count: Number of episodes.
-            robot: The quadrotor, as in its file.
-            disturbances: Cycle through a constant force, wind gusts, mass and motor changes; with
-                False all have the constant force.
-        """
+        """Draw evaluation episodes of one robot: from within ten arm lengths, with disturbances."""
         arm = float(np.linalg.norm(robot.rotor_positions[:, :2], axis=1).max())
         state = Starts(position_m=10.0 * arm / np.sqrt(3.0)).sample(rng, count, robot)
-        perturbation, labels = dealt(rng, count, robot, disturbances)
+        perturbation, labels = draw_disturbances(rng, count, robot, disturbances)
         path = _rest(count, self.criteria.duration_s)
         return Scenario(state, np.zeros((count, 3)), np.zeros(count), perturbation, labels, path)
 
     def pipeline(self, robot: Quadrotor) -> Pipeline:
         """Return the observation pipeline, which is the same for every robot."""
-        from rlstack.tasks.core.terms import ActionHistory
-        from rlstack.tasks.quadrotor import terms
+        from rlstack.tasks.core.observations import ActionHistory, UpDirection
+        from rlstack.tasks.quadrotor import observations
         from rlstack.tasks.quadrotor.pipeline import CanonicalPipeline
 
         settings = self.observation
-        chosen: list[terms.Term] = [
-            terms.PathError(settings.max_position_error_m),
-            terms.PathAhead(settings.ahead_s),
-            terms.Up(),
-            terms.PathHeading(),
-            terms.LinearVelocity(),
-            terms.AngularVelocity(),
+        chosen: list[Term] = [
+            observations.PathError(settings.max_position_error_m),
+            observations.PathAhead(settings.ahead_s),
+            UpDirection(),
+            observations.PathHeading(),
+            *observations.velocities(),
             ActionHistory(4, 1),
         ]
         return CanonicalPipeline(chosen, "rotor_speed")
+
+    def actions(self, robot: Quadrotor, pipeline: Pipeline) -> tuple[Row, ...]:
+        """Return name, commands at -1 and +1, and unit of each action."""
+        from rlstack.tasks.quadrotor.pipeline import CanonicalPipeline
+
+        places = (f"{place} in the common frame" for place in CanonicalPipeline.PLACES)
+        return tuple((place, "slowest", "fastest", "of the robot's speeds") for place in places)
 
     def envelope(self) -> dict[str, float]:
         """Return the conditions that the policy was trained for, with SI units in the keys."""

@@ -10,16 +10,16 @@ import numpy as np
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.schema import in_order, value
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
-from rlstack.tasks.criteria import Criteria
+from rlstack.tasks.quadrotor import rewards, trajectories
 from rlstack.tasks.quadrotor import task as quadrotor
-from rlstack.tasks.quadrotor import trajectories
 from rlstack.tasks.quadrotor.paths import Paths
 from rlstack.tasks.quadrotor.sampling import Randomisation, Starts
 from rlstack.tasks.quadrotor.scenario import Scenario
-from rlstack.tasks.quadrotor.task import MOTION, PATH, QuadrotorTask, check_ahead, dealt, path_steps, rotor_pipeline
+from rlstack.tasks.quadrotor.success_criteria import SuccessCriteria
+from rlstack.tasks.quadrotor.task import MOTION, PATH, SingleRobotTask, draw_disturbances, rotor_pipeline
 
 if TYPE_CHECKING:
-    from rlstack.tasks.core.pipeline import Pipeline
+    from rlstack.tasks.core.pipeline import Pipeline, Term
 
 AHEAD_S = 1.0
 """Time by which training paths exceed an episode, so that a policy never looks beyond their end, s."""
@@ -30,22 +30,15 @@ policy's graph reads each one."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Observation:
+class Observation(quadrotor.PathObservation):
     """Settings of the observation."""
 
-    max_position_error_m: float = value(1.0, unit="m", above=0.0)
-    """Bound on the observed distance to the path; farther paths keep their direction."""
-    ahead_s: tuple[float, ...] = value((0.05, 0.1, 0.2, 0.3, 0.45, 0.6), unit="s", above=0.0)
-    """Times ahead of the observed path points."""
     action_history: int = value(2, at_least=1, at_most=64)
     """Number of observed past actions."""
 
-    def __post_init__(self) -> None:
-        check_ahead(self.ahead_s)
-
 
 @dataclass(frozen=True, kw_only=True)
-class Reward(quadrotor.Reward):
+class Reward(rewards.Reward):
     """Weights of the reward terms, per second except ``lost``."""
 
     at_goal: float = value(1.0)
@@ -57,7 +50,7 @@ class Reward(quadrotor.Reward):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrackingTask(QuadrotorTask):
+class TrackingTask(SingleRobotTask):
     """Follow a time-stamped path, commanding rotor speeds."""
 
     episode_s: float = value(6.0, unit="s", above=0.0)
@@ -71,48 +64,22 @@ class TrackingTask(QuadrotorTask):
     reward: Reward = field(default_factory=Reward)
 
     inputs = (*MOTION, *PATH)
+    criteria = SuccessCriteria(radius_m=0.3, from_s=1.0, to_s=5.5, lost_m=2.0, duration_s=5.5)
+    """Success of a held-out episode: within 0.3 m of the path's current point from second 1 to the end."""
+    bounds = Bounds(at_least={"success": 0.9}, at_most={"lost": 0.01, "rmse_m": 0.15})
+    bounds_over_topics = Bounds(
+        at_least={"success": 0.88},
+        at_most={"lost": 0.02, "rmse_m": 0.15, "intervened": 0.05},
+        episodes=ENOUGH_OVER_TOPICS,
+    )
 
     def __post_init__(self) -> None:
         in_order(self, "speed_share", "acceleration_share")
 
     @property
-    def criteria(self) -> Criteria:
-        """Success of a held-out episode: within 0.3 m of the path's current point from second 1 to the end."""
-        return Criteria(radius_m=0.3, from_s=1.0, to_s=5.5, lost_m=2.0, duration_s=5.5)
-
-    @property
-    def bounds(self) -> Bounds:
-        """Pass bounds in the batch simulator."""
-        return Bounds(at_least={"success": 0.9}, at_most={"lost": 0.01, "rmse_m": 0.15})
-
-    @property
-    def bounds_over_topics(self) -> Bounds:
-        """Pass bounds in every backend over topics."""
-        return Bounds(
-            at_least={"success": 0.88},
-            at_most={"lost": 0.02, "rmse_m": 0.15, "intervened": 0.05},
-            episodes=ENOUGH_OVER_TOPICS,
-        )
-
-    @property
     def path_window(self) -> tuple[int, ...]:
         """Steps ahead of the path points in the training observation."""
-        return path_steps(self.observation.ahead_s, self.rate_hz)
-
-    @property
-    def max_delay_s(self) -> float:
-        """Longest delay of commands that training draws, s."""
-        return self.randomisation.delay_s[1]
-
-    def sample(self, rng: np.random.Generator, count: int, robot: Quadrotor, scale: float = 1.0) -> Scenario:
-        """Draw training episodes without their paths, which all start at the origin."""
-        return Scenario(
-            state=self.starts.sample(rng, count, robot, scale),
-            goal_position=np.zeros((count, 3)),
-            goal_yaw=np.zeros(count),
-            perturbation=self.randomisation.sample(rng, count, robot),
-            labels=np.full(count, "task"),
-        )
+        return self.observation.window(self.rate_hz)
 
     def sample_paths(self, rng: np.random.Generator, count: int, robot: Quadrotor) -> Paths:
         """Draw training paths: figures at full speed, figures and polynomials from rest, and fixed points."""
@@ -137,43 +104,30 @@ class TrackingTask(QuadrotorTask):
         return Paths(time, position, np.zeros((count, samples)))
 
     def held_out(self, rng: np.random.Generator, count: int, robot: Quadrotor, disturbances: bool = True) -> Scenario:
-        """Draw evaluation episodes: paths as in training, from hover near their start, with disturbances.
-
-        Args:
-            rng: Generator with a seed that training does not use.
-            count: Number of episodes.
-            robot: The quadrotor.
-            disturbances: Cycle through the task's own disturbances, wind gusts, mass and motor
-                changes; with False all have the task's own.
-        """
+        """Draw evaluation episodes: paths as in training, from hover near their start, with disturbances."""
         fine = TrackingTask().sample_paths(rng, count, robot)
         path = Paths(*(array[:, ::HELD_OUT_EVERY] for array in (fine.time_s, fine.position, fine.yaw)))
         starts = Starts(position_m=0.1, tilt_rad=0.2, linear_velocity_m_s=0.2, angular_velocity_rad_s=0.2)
         state = starts.sample(rng, count, robot)
-        perturbation, labels = dealt(rng, count, robot, disturbances)
+        perturbation, labels = draw_disturbances(rng, count, robot, disturbances)
         return Scenario(state, path.position[:, 0].copy(), np.zeros(count), perturbation, labels, path)
 
     def pipeline(self, robot: Quadrotor) -> Pipeline:
         """Return the observation pipeline for ``robot``."""
-        from rlstack.tasks.core.terms import ActionHistory
-        from rlstack.tasks.quadrotor import terms
+        from rlstack.tasks.core.observations import ActionHistory, UpDirection
+        from rlstack.tasks.quadrotor import observations
 
         settings = self.observation
-        chosen: list[terms.Term] = [
-            terms.PathError(settings.max_position_error_m),
-            terms.PathAhead(settings.ahead_s),
-            terms.Up(),
-            terms.PathHeading(),
-            terms.LinearVelocity(),
-            terms.AngularVelocity(),
-            terms.RotorSpeedEstimate(robot, self.rate_hz),
+        chosen: list[Term] = [
+            observations.PathError(settings.max_position_error_m),
+            observations.PathAhead(settings.ahead_s),
+            UpDirection(),
+            observations.PathHeading(),
+            *observations.velocities(),
+            observations.RotorSpeedEstimate(robot, self.rate_hz),
             ActionHistory(len(robot.rotors), settings.action_history),
         ]
         return rotor_pipeline(chosen, robot)
-
-    def envelope(self) -> dict[str, float]:
-        """Return the conditions that the policy was trained for, with SI units in the keys."""
-        return {**self.starts.envelope(), "lost_m": self.lost_m, "lost_rad_s": self.lost_rad_s}
 
 
 TASK = TrackingTask

@@ -2,43 +2,39 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from rlstack.arrays import Array, Mask
-from rlstack.errors import UserError
 from rlstack.kinds.quadruped.spec import Quadruped
 from rlstack.robots import RobotSpec
-from rlstack.schema import value
+from rlstack.schema import in_order, value
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
 from rlstack.tasks.core.task import Task
+from rlstack.tasks.quadruped.rewards import RewardTerm, StandReward, reward_terms
 
 if TYPE_CHECKING:
-    from rlstack.tasks.core.card import TaskCard
     from rlstack.tasks.core.pipeline import Pipeline
-    from rlstack.tasks.quadruped.environment import StandEnvironment
+    from rlstack.tasks.core.task_card import TaskCard
 
 
 @dataclass(frozen=True, kw_only=True)
-class StandReward:
-    """Weights, rates a second, but for ``lost``, which comes once."""
+class StandRandomisation:
+    """Randomisation of training beyond that of trials, drawn for each episode."""
 
-    height: float = value(1.0)
-    """exp(-(error / tolerance_m)^2)"""
-    level: float = value(1.0)
-    """exp(-(tilt / tolerance_rad)^2)"""
-    speed: float = value(-0.5)
-    """Squared speed of the trunk, m^2/s^2."""
-    turning: float = value(-0.02)
-    """Squared angular velocity of the trunk, rad^2/s^2."""
-    posture: float = value(-0.2)
-    """Sum over the joints of squared offsets from the standing posture, rad^2."""
-    action_change: float = value(-0.1)
-    """Sum of squared changes of the action."""
-    lost: float = value(-4.0)
+    push_m_s: tuple[float, float] = value((0.5, 1.6), unit="m/s", at_least=0.0)
+    """Speed of pushes, in place of the task's."""
+    push_every_s: tuple[float, float] = value((0.5, 1.5), unit="s", at_least=0.0)
+    """Time to the first push and between pushes, in place of the one push of a trial."""
+    foot_friction: tuple[float, float] = value((0.6, 1.2), unit="1", above=0.0)
+    """Friction of the feet, as a share of the robot file's."""
+    gains: tuple[float, float] = value((0.8, 1.2), unit="1", above=0.0)
+    """Stiffness and damping of each joint, as a share of the robot file's."""
+
+    def __post_init__(self) -> None:
+        in_order(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +58,9 @@ class StandTask(Task):
     judged_s: float = value(1.0, unit="s", above=0.0)
     """A trial succeeds if the robot stands, within the tolerances, for so long at its end, and never fell."""
     tolerance_m: float = value(0.01, unit="m", above=0.0)
-    """Of the trunk's height."""
+    """Tolerance of the trunk's height."""
     tolerance_rad: float = value(0.05, unit="rad", above=0.0)
-    """Of the trunk's tilt."""
+    """Tolerance of the trunk's tilt."""
     action_rad: float = value(0.6, unit="rad", above=0.0)
     """Largest offset of joint targets from the standing posture."""
     start_rad: float = value(0.3, unit="rad", at_least=0.0)
@@ -73,15 +69,17 @@ class StandTask(Task):
     push_m_s: tuple[float, float] = value((0.5, 1.3), unit="m/s", at_least=0.0)
     """Horizontal velocity that a push adds to the trunk, in a random direction."""
     push_at_s: tuple[float, float] = value((1.0, 2.0), unit="s", at_least=0.0)
-    """When it comes."""
+    """Time of the push."""
     lost_m: float = value(0.14, unit="m", above=0.0)
-    """A trunk that is lower has fallen."""
+    """A robot whose trunk is lower has fallen."""
     lost_rad: float = value(0.7, unit="rad", above=0.0)
-    """So has one that is tilted by more."""
+    """A robot whose trunk is tilted by more has fallen."""
     noise: StandNoise = field(default_factory=StandNoise)
+    randomisation: StandRandomisation = field(default_factory=StandRandomisation)
     reward: StandReward = field(default_factory=StandReward)
 
     kind = "quadruped"
+    environment_class = "rlstack.tasks.quadruped.environment:StandEnvironment"
     inputs: ClassVar[tuple[str, ...]] = (
         *("orientation", "linear_velocity", "angular_velocity"),
         *("joint_position", "joint_velocity"),
@@ -111,23 +109,13 @@ class StandTask(Task):
             UserError: It is of another kind, or is not controlled in whole multiples of the task's rate.
         """
         quadruped: Quadruped = super().reference(robot)
-        share = quadruped.control_rate_hz / self.rate_hz
-        if abs(share - round(share)) > 1e-6:
-            raise UserError(
-                f"task_settings: rate_hz: {self.rate_hz:g} is not allowed: {robot.name} is controlled at"
-                f" {robot.control_rate_hz:g} Hz, which is no whole multiple of it."
-            )
+        self.check_rate(f"{robot.name} is controlled", quadruped.control_rate_hz)
         return quadruped
 
-    @property
-    def steps(self) -> int:
-        """Steps of an episode."""
-        return max(1, round(self.episode_s * self.rate_hz))
-
-    @property
-    def rates(self) -> dict[str, float]:
-        """Weights of the reward's terms but ``lost``, in order."""
-        return {name: weight for name, weight in dataclasses.asdict(self.reward).items() if name != "lost"}
+    def reward_terms(self) -> dict[str, tuple[float, RewardTerm]]:
+        """Return ``{name: (weight, term)}`` of the reward but ``lost``, with weights per second."""
+        terms = reward_terms(self.reward, self.tolerance_m, self.tolerance_rad)
+        return {name: (getattr(self.reward, name), term) for name, term in terms.items()}
 
     def stands(self, robot: Quadruped, height_m: Array, tilt_rad: Array) -> Mask:
         """Return (...) whether trunks are level at the robot's standing height, within the tolerances."""
@@ -139,16 +127,13 @@ class StandTask(Task):
         return np.asarray((height_m < self.lost_m) | (tilt_rad > self.lost_rad))
 
     def pipeline(self, robot: Quadruped) -> Pipeline:
-        """Return the observation pipeline for ``robot``."""
-        from rlstack.tasks.quadruped.pipeline import stand_pipeline
+        """Return the observation pipeline for ``robot``: joint targets about the standing posture."""
+        from rlstack.tasks.core.pipeline import Pipeline
+        from rlstack.tasks.quadruped.observations import stand_terms
 
-        return stand_pipeline(robot, self.action_rad)
-
-    def environment(self, robot: Quadruped, pipeline: Pipeline, count: int, device: str, seed: int) -> StandEnvironment:
-        """Return N copies of the task to learn from."""
-        from rlstack.tasks.quadruped.environment import StandEnvironment
-
-        return StandEnvironment(self, robot, pipeline, count, device=device, seed=seed)
+        low = [max(rest - self.action_rad, drive.lower) for rest, drive in zip(robot.standing, robot.drives)]
+        high = [min(rest + self.action_rad, drive.upper) for rest, drive in zip(robot.standing, robot.drives)]
+        return Pipeline(stand_terms(robot), self.outputs[0], low, high)
 
     def envelope(self) -> dict[str, float]:
         """Return the conditions that the policy was trained for, with SI units in the keys."""
@@ -161,32 +146,28 @@ class StandTask(Task):
 
     def card(self, robot: Quadruped, pipeline: Pipeline) -> TaskCard:
         """Return the task card."""
-        from rlstack.tasks.core.card import TaskCard, asked_rows, seconds
+        from rlstack.tasks.core.task_card import TaskCard, bound_rows, episode_length, reward_rows, timed_out
 
         low, high = pipeline.minimum.tolist(), pipeline.maximum.tolist()
         return TaskCard(
-            length=seconds(self),
-            critic=(),
+            length=episode_length(self),
             actions=tuple((d.name, f"{a:g}", f"{b:g}", "rad") for d, a, b in zip(robot.drives, low, high)),
-            rewards=(
-                *((name, f"{weight:g}", "1/s") for name, weight in self.rates.items()),
-                ("lost", f"{self.reward.lost:g}", "once"),
-            ),
+            rewards=reward_rows(self.reward_terms(), self.reward.lost),
             endings=(
                 ("lost", f"lower than {self.lost_m:g} m, tilted by over {self.lost_rad:g} rad, or not finite"),
-                ("timed out", f"after {self.episode_s:g} s; the value of going on is counted"),
+                timed_out(self),
             ),
             episode="trial",
             scale="actions in -1..1, joint targets about the standing posture",
-            judged=(
+            criteria=(
                 (
                     "succeeds",
                     f"for the last {self.judged_s:g} s at {robot.standing_height_m:g} m within {self.tolerance_m:g} m,"
                     f" level within {self.tolerance_rad:g} rad, and never fallen",
                 ),
             ),
-            asked_of=("in process", "over topics"),
-            asked=asked_rows((self.bounds, self.bounds_over_topics)),
+            bounded_columns=("in process", "over topics"),
+            bounds=bound_rows((self.bounds, self.bounds_over_topics)),
         )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -13,10 +13,10 @@ from torch import Tensor
 
 from rlstack.arrays import Array, Index, Mask
 from rlstack.errors import UserError
-from rlstack.sim.mujoco_worlds.worlds import MujocoWorlds
-from rlstack.tasks.core.interface import GoalStep
-from rlstack.tasks.core.pipeline import Pipeline, TermInfo
-from rlstack.tasks.core.rollout import DifferentiableRollout
+from rlstack.sim.batch_mujoco.simulator import MujocoSimulator
+from rlstack.tasks.core.cpu_environment import CpuEnvironment
+from rlstack.tasks.core.learning_environment import GoalStep
+from rlstack.tasks.core.pipeline import Pipeline
 
 
 @dataclass(frozen=True)
@@ -36,31 +36,74 @@ class Outcome:
     continuing: bool = False
 
 
-class MujocoEnvironment(ABC):
-    """N robots at a task; a :class:`rlstack.tasks.core.interface.GoalEnvironment`, whose goals are empty by default.
+class MujocoScene(Protocol):
+    """N MuJoCo worlds with a robot each, and its sensors."""
 
-    A subclass defines starts, sensing and rewards; it calls :meth:`reset_all` at the end of
-    its constructor. Tensors are on the CPU, whichever device steps the worlds.
+    worlds: MujocoSimulator
+
+    def true(self) -> dict[str, Array]:
+        """Return the present signals (N, ...), without noise."""
+
+    def noisy(self, signals: dict[str, Array]) -> dict[str, Array]:
+        """Return signals (n, ...) with sensor noise."""
+
+    def lost(self) -> Mask:
+        """Return (N,) whether a robot has failed or its state is not finite."""
+
+    def seed(self, seed: int) -> None:
+        """Reseed the noise."""
+
+    def close(self) -> None:
+        """Stop the threads."""
+
+
+class MujocoEnvironment(CpuEnvironment):
+    """N robots at a task; a :class:`.learning_environment.GoalEnvironment`, whose goals are empty by default.
+
+    A subclass names its scene and defines starts and rewards. Tensors are on the CPU whatever device steps the worlds.
 
     Args:
         task: The task's configuration; it has ``inputs`` and ``steps``, the episode length.
         robot: The robot.
         pipeline: Computes observations, and joint targets from actions.
-        worlds: N, stepped once a control period.
-        seed: Seeds the generators.
+        count: N.
+        device: Device that steps the worlds; see :func:`rlstack.sim.batch_mujoco.make_mujoco_simulator`.
+        seed: Seed of starts and noise.
+        threads: Threads that step the worlds on the CPU; None: one per core.
+
+    Raises:
+        UserError: The device or a package is missing, or the robot cannot reach the starts.
     """
 
-    def __init__(self, task: Any, robot: Any, pipeline: Pipeline, worlds: MujocoWorlds, seed: int = 0) -> None:
-        self.task, self.robot, self.worlds, self.count = task, robot, worlds, worlds.count
-        self.pipeline: Any = pipeline
-        self.device = torch.device("cpu")
-        self.generator = torch.Generator().manual_seed(seed)
-        self.critic_size, self.autoreset = pipeline.size, True
-        self._rng = np.random.default_rng((seed, 0))
-        self._age = np.zeros(self.count, dtype=np.intp)
+    scene_class: ClassVar[Any]
+    """Returns the :class:`MujocoScene` for (task, robot, count, seed, threads, device)."""
+    scene: Any
+
+    no_gradients = "MuJoCo, which simulates this task, gives no gradients: learn with ppo or sac."
+
+    def __init__(
+        self,
+        task: Any,
+        robot: Any,
+        pipeline: Pipeline,
+        count: int,
+        *,
+        device: str = "cpu",
+        seed: int = 0,
+        threads: int | None = None,
+    ) -> None:
+        self.scene = self.scene_class(task, robot, count, seed, threads, device)
+        super().__init__(task, pipeline, count, seed)
+        self.robot, self.worlds = robot, self.scene.worlds
         self._last_action = np.zeros((self.count, pipeline.action_size))
         self._memory = pipeline.initial_memory(self.count)
         self._prepared: dict[str, Tensor] | None = None
+        self._set_up()
+        self.reset_all()
+
+    def _set_up(self) -> None:
+        """Set the subclass's attributes before the first reset."""
+        return None
 
     @abstractmethod
     def term_names(self) -> tuple[str, ...]:
@@ -71,29 +114,13 @@ class MujocoEnvironment(ABC):
         """Begin episodes in some worlds."""
 
     @abstractmethod
-    def _signals(self) -> dict[str, Array]:
-        """Return the present signals (N, ...), without noise."""
-
-    @abstractmethod
-    def _noisy(self, signals: dict[str, Array]) -> dict[str, Array]:
-        """Return signals (n, ...) with sensor noise."""
-
-    @abstractmethod
     def _outcome(self, action: Array, lost: Mask) -> Outcome:
         """Return the outcome of clipped actions (N, actions); ``_last_action`` still holds the previous ones."""
 
-    def _lost(self) -> Mask:
-        """Return (N,) whether a robot's state is not finite."""
-        return ~np.isfinite(self.worlds.state).all(axis=1)
-
     def seed(self, seed: int) -> None:
-        """Reseed the generators."""
-        self.generator.manual_seed(seed)
-        self._rng = np.random.default_rng((seed, 0))
-
-    def set_progress(self, done: float) -> None:
-        """No-op: there is no curriculum."""
-        return None
+        """Reseed the generators; what was drawn ahead stays."""
+        super().seed(seed)
+        self.scene.seed(seed)
 
     def reset_all(self) -> None:
         """Reset every robot, staggered over the episode so that they do not end together."""
@@ -125,8 +152,8 @@ class MujocoEnvironment(ABC):
             self._memory = self.pipeline.remember_command(prepared, self._memory, clipped, command)
         self.worlds.step(command.numpy().astype(np.float64))
         self._age += 1
-        lost = self._lost()
-        if lost.any() and len(diverged := np.flatnonzero(MujocoEnvironment._lost(self))):
+        lost = self.scene.lost()
+        if lost.any() and len(diverged := np.flatnonzero(~np.isfinite(self.worlds.state).all(axis=1))):
             self._start(diverged)  # keep values that are not finite from everything after
         actor, _ = self.observe()
         taken = clipped.numpy().astype(np.float64)
@@ -177,48 +204,28 @@ class MujocoEnvironment(ABC):
         """
         raise UserError("This task has no goals: set hindsight to 0.")
 
-    def rollout(self, steps: int, steepest: float) -> DifferentiableRollout:
-        """Raise an error: MuJoCo gives no gradients here.
-
-        Raises:
-            UserError: Always.
-        """
-        raise UserError("MuJoCo, which simulates this task, gives no gradients: learn with ppo or sac.")
-
-    def ended(self, lost: Tensor) -> Tensor:
-        """Return (N,) bool: robots that timed out and are not ``lost``."""
-        return torch.from_numpy(self._age >= self.task.steps) & ~lost
-
-    def critic_table(self) -> list[TermInfo]:
-        """Return the rows of the actor's observation, which is also the critic's."""
-        return list(self.pipeline.table())
-
     def state_dict(self) -> dict[str, Any]:
         """Return the state needed to resume exactly."""
         prepared = self._prepared
         return {
+            **super().state_dict(),
             "worlds": torch.from_numpy(self.worlds.state.copy()),
-            "age": torch.from_numpy(self._age.copy()),
             "last": torch.from_numpy(self._last_action.copy()),
             "memory": {name: tensor.clone() for name, tensor in self._memory.items()},
             "prepared": None if prepared is None else {n: t.clone() for n, t in prepared.items()},
-            "random": self._rng.bit_generator.state,
-            "generator": self.generator.get_state(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state that :meth:`state_dict` returned."""
-        self.worlds.state[:] = state["worlds"].numpy()
-        self._age, self._last_action = state["age"].numpy().copy(), state["last"].numpy().copy()
+        super().load_state_dict(state)
+        self.worlds.state[:], self._last_action = state["worlds"].numpy(), state["last"].numpy().copy()
         self._memory = {name: tensor.clone() for name, tensor in state["memory"].items()}
         prepared = state["prepared"]
         self._prepared = None if prepared is None else {n: t.clone() for n, t in prepared.items()}
-        self._rng.bit_generator.state = state["random"]
-        self.generator.set_state(state["generator"])
 
     def close(self) -> None:
-        """Close the worlds."""
-        self.worlds.close()
+        """Close the worlds and cameras."""
+        self.scene.close()
 
     def _sensed(self) -> dict[str, Tensor]:
         """Return the pipeline's prepared inputs of the present."""
@@ -230,7 +237,7 @@ class MujocoEnvironment(ABC):
     def _prepare(self, index: Tensor | None = None) -> dict[str, Tensor]:
         """Return the prepared inputs of all robots, or of those at ``index``."""
         chosen = slice(None) if index is None else index.numpy()
-        sensed = self._noisy({name: array[chosen] for name, array in self._signals().items()})
+        sensed = self.scene.noisy({name: array[chosen] for name, array in self.scene.true().items()})
         inputs = {name: torch.from_numpy(sensed[name].astype(np.float32)) for name in self.task.inputs}
         memory = {name: memory[chosen] for name, memory in self._memory.items()}
         prepared: dict[str, Tensor] = self.pipeline.prepare(inputs, memory)

@@ -6,7 +6,7 @@ is a list of named terms; its table has the index, name, shape and unit of each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -138,14 +138,19 @@ class Pipeline(nn.Module):
 
     def table(self) -> list[TermInfo]:
         """Return one row for each term, in order."""
-        rows, start = [], 0
-        for term in self._terms():
-            rows.append(TermInfo(term.name, start, term.size, term.unit, term.meaning))
-            start += term.size
-        return rows
+        return term_table((term.name, term.size, term.unit, term.meaning) for term in self._terms())
 
     def _terms(self) -> list[Term]:
         return [term for term in self.terms if isinstance(term, Term)]
+
+
+def term_table(terms: Iterable[tuple[str, int, str, str]], start: int = 0) -> list[TermInfo]:
+    """Return terms (name, size, unit, meaning) as consecutive columns from ``start``."""
+    rows = []
+    for name, size, unit, meaning in terms:
+        rows.append(TermInfo(name, start, size, unit, meaning))
+        start += size
+    return rows
 
 
 def rotation_matrix(q: Tensor) -> Tensor:

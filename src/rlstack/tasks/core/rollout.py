@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from rlstack.fused import GRADIENT, Kernel, minimum, zeros
+from rlstack.fused.expression import Rows
 
 _LINE = 16
-
-Rows = np.ndarray[Any, Any]
 
 
 class DifferentiableRollout:
@@ -31,7 +30,7 @@ class DifferentiableRollout:
     Gradients flow through the step, but stop at values that the environment measures between steps.
 
     Args:
-        environment: The :class:`rlstack.tasks.core.environment.BatchEnvironment` to step; it continues from
+        environment: The :class:`rlstack.tasks.core.batch_environment.BatchEnvironment` to step; it continues from
             the end of the rollout.
         steps: T.
         steepest: Bound on the length of one robot's gradient at any step, as a multiple of the derivative by one
@@ -44,16 +43,16 @@ class DifferentiableRollout:
         self._allocate()
         step = environment.task_step
         slots = range(steps + 1)
-        self._moments = [environment.moment(self._moment(t)) for t in slots]
+        self._step_arrays = [environment.step_arrays(self._slot_arrays(t)) for t in slots]
         given = [self._given(t) for t in slots]
         scratch = self.at(self.array(environment.critic_size - environment.pipeline.size, 1), 0)
-        observing = slots if environment.measures else (0,)
-        self._sense = [environment.sensing(self._moments[t]) for t in observing]
+        observing = slots if environment.measures_each_step else (0,)
+        self._sense = [environment.sensing(self._step_arrays[t]) for t in observing]
         self._observe = [
             step.observe.prepare({**given[t], "actor": self.at(self.observation, t), "privileged": scratch})
             for t in observing
         ]
-        forward = step.act if environment.measures else step.cycle
+        forward = step.act if environment.measures_each_step else step.cycle
         acted = [self._acted(t) for t in slots[:-1]]
         self._forward = [forward.prepare({**acted[t], **self._made(t)}) for t in slots[:-1]]
         self._backward = [step.cycle_reverse.prepare({**acted[t], **self._gradients(t)}) for t in slots[:-1]]
@@ -108,10 +107,10 @@ class DifferentiableRollout:
 
     def advance(self, t: int) -> None:
         """Apply the action of step ``t`` and compute the next observation."""
-        if not self.environment.measures:
+        if not self.environment.measures_each_step:
             self._forward[t]()
             return
-        self.environment.begin_step(self._moments[t], self._moments[t + 1])
+        self.environment.begin_step(self._step_arrays[t], self._step_arrays[t + 1])
         self._forward[t]()
         self._sense[t + 1]()
         self._observe[t + 1]()
@@ -123,8 +122,8 @@ class DifferentiableRollout:
         env.memory.copy_(at(self.memory, last))
         for k, past in enumerate(env.past):
             past.copy_(at(self.command, self._past + last - 1 - k))
-        env.end_rollout(self._moments[last])
-        env.passed(self.steps)
+        env.end_rollout(self._step_arrays[last])
+        env.advance_counters(self.steps)
 
     def begin_reverse(self) -> None:
         """Zero the gradients after the last step. Write ``seed`` first."""
@@ -172,13 +171,13 @@ class DifferentiableRollout:
         """Return the steps of an array, (rows, T, N)."""
         return array[:, : self.steps, : self.count]
 
-    def _moment(self, t: int) -> dict[str, Tensor]:
+    def _slot_arrays(self, t: int) -> dict[str, Tensor]:
         """Return the arrays of one time step, by name."""
         arrays = {"state": self.state, "memory": self.memory, "noise": self.noise, **self.inputs}
         return {name: self.at(array, t) for name, array in arrays.items()}
 
     def _given(self, t: int) -> dict[str, Tensor]:
-        return {**self.environment.fixed(), **self._moments[t]}
+        return {**self.environment.fixed(), **self._step_arrays[t]}
 
     def _acted(self, t: int) -> dict[str, Tensor]:
         """Return the arrays that step ``t`` and its reverse read, by name."""
@@ -186,7 +185,7 @@ class DifferentiableRollout:
         past = {f"past_{k}": self.at(self.command, self._past + t - k) for k in range(1, self._past + 1)}
         return {
             **now,
-            **{name: after[name] for name in step.moved_first},
+            **{name: after[name] for name in step.inputs_after_step},
             **{f"next_{name}": after[name] for name in step.following},
             "action": self.at(self.action, t),
             **past,

@@ -7,17 +7,16 @@ moves and rewards the robot, the other observes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from rlstack.fused import Kernel, clip, where
-from rlstack.tasks.core import tracing
+from rlstack.fused.expression import Rows
 from rlstack.tasks.core.pipeline import Pipeline, Tensors
-
-Rows = np.ndarray[Any, Any]
+from rlstack.tasks.core.torch_tracing import trace_call
 
 
 class FusedStep(ABC):
@@ -49,10 +48,12 @@ class FusedStep(ABC):
     parameter_width: ClassVar[int]
     advance: ClassVar[Callable[..., Any]]
     """The dynamics: map (state, parameters, commands, model) to the next state."""
-    moved_first: ClassVar[tuple[str, ...]] = ()
+    inputs_after_step: ClassVar[tuple[str, ...]] = ()
     """Inputs that the reward reads at their values after the step, such as pedestrians."""
 
-    parks: ClassVar[bool] = True
+    privileged_terms: Sequence[tuple[str, int, str, str]]
+    """Name, size, unit and meaning of each privileged term of the critic."""
+    parks_lost: ClassVar[bool] = True
     """Whether ``act`` parks lost robots, as ``cycle`` does; unneeded if they are reset before they are observed."""
 
     def __init__(
@@ -94,7 +95,7 @@ class FusedStep(ABC):
     @cached_property
     def act(self) -> Kernel:
         """``next_state``, ``next_memory``, ``command``, ``reward``, its ``terms`` and ``lost`` (1 or 0)."""
-        return Kernel(self._act_and_park if self.parks else self._act, self._acted(), device=self.device)
+        return Kernel(self._act_and_park if self.parks_lost else self._act, self._acted(), device=self.device)
 
     @cached_property
     def cycle(self) -> Kernel:
@@ -150,11 +151,11 @@ class FusedStep(ABC):
         return {**self._acted(), **{f"next_{name}": rows for name, rows in self.following.items()}}
 
     def _observe(self, **rows: Rows) -> dict[str, Rows]:
-        return {"actor": self._actor(rows), "privileged": _objects(self._privileged(rows))}
+        return {"actor": self._actor(rows), "privileged": as_objects(self._privileged(rows))}
 
     def _act(self, **rows: Rows) -> dict[str, Rows]:
-        memory, action = self.remembered(rows["memory"]), clip(rows["action"], -1.0, 1.0)
-        after, command = tracing.call(self._actor_memory, self._sensed(rows), memory, action)
+        memory, action = self.unpack_memory(rows["memory"]), clip(rows["action"], -1.0, 1.0)
+        after, command = trace_call(self._actor_memory, self._sensed(rows), memory, action)
         commands = [command, *(rows[name] for name in self.past)]
         moved = type(self).advance(rows["state"], rows["parameters"], commands, self.model)
         scored = self._scored(moved, action, memory, after, rows)
@@ -184,9 +185,9 @@ class FusedStep(ABC):
         # a diverged robot is lost; its reward must not spoil the others' training
         values = [where(finite, value, 0.0) for value in values]
         values.append(where(lost, self.task.reward.lost, 0.0))
-        return {"reward": _objects([sum(values)]), "terms": _objects(values), "lost": _objects([lost])}
+        return {"reward": as_objects([sum(values)]), "terms": as_objects(values), "lost": as_objects([lost])}
 
-    def remembered(self, rows: Rows) -> dict[str, Rows]:
+    def unpack_memory(self, rows: Rows) -> dict[str, Rows]:
         """Return the memory by name."""
         return {name: rows[where_].reshape(self._shapes[name]) for name, where_ in self.memory.items()}
 
@@ -194,8 +195,8 @@ class FusedStep(ABC):
         return np.concatenate([*(after[name].reshape(-1) for name in self.pipeline.memory), action])
 
     def _actor(self, rows: Mapping[str, Rows]) -> Rows:
-        memory = self.remembered(rows["memory"])
-        return _objects(tracing.call(self._actor_observation, self._sensed(rows), memory))
+        memory = self.unpack_memory(rows["memory"])
+        return as_objects(trace_call(self._actor_observation, self._sensed(rows), memory))
 
     def _actor_observation(self, inputs: Tensors, memory: Tensors) -> Any:
         return self.pipeline.observe(self.pipeline.prepare(inputs, memory), memory)
@@ -205,5 +206,6 @@ class FusedStep(ABC):
         return self.pipeline.remember(prepared, memory, action), self.pipeline.command(action, prepared)
 
 
-def _objects(values: Any) -> Rows:
+def as_objects(values: Any) -> Rows:
+    """Return values as an object array."""
     return np.asarray(values, dtype=object)

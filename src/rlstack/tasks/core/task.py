@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import pkgutil
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeVar
 
 from rlstack.errors import UserError
 from rlstack.robots import RobotSpec, robot_names
+
+Term = TypeVar("Term")
 
 
 class Task:
     """A task for one kind of robot; its settings are the fields of a dataclass that derives from it.
 
-    A task also defines ``inputs``, ``outputs``, ``differentiable``, ``pipeline``, ``environment``, ``card`` and
+    A task also defines ``inputs``, ``outputs``, ``differentiable``, ``pipeline``, ``card`` and
     ``envelope``; docs/tasks.md describes each of them.
     """
 
     kind: ClassVar[str]
     """The kind of robot, as in robot files."""
+    environment_class: ClassVar[str]
+    """``module:Class`` of its training environment, which is imported only for training."""
+    rate_hz: float
+    """Control rate."""
+    episode_s: float
+    reward: Any
+    """Weights of the reward terms by name."""
+
+    @property
+    def steps(self) -> int:
+        """Steps of an episode."""
+        return max(1, round(self.episode_s * self.rate_hz))
 
     def reference(self, robot: RobotSpec) -> Any:
         """Return the robot to train on: ``robot`` itself by default.
@@ -25,13 +41,36 @@ class Task:
             UserError: It is a robot of another kind.
         """
         if robot.kind != self.kind:
+            kind, other = (one.replace("_", " ") for one in (self.kind, robot.kind))
             name = type(self).__module__.rpartition(".")[2]
             raise UserError(
-                f"{name} is a task for {_words(self.kind)}s; {robot.name} is a {_words(robot.kind)}. Give --robot one"
+                f"{name} is a task for {kind}s; {robot.name} is a {other}. Give --robot one"
                 f" of {', '.join(robot_names(self.kind))}, or a file of that kind."
             )
         return robot
 
+    def fitted(self, robot: Any) -> Any:
+        """Return the task adapted to ``robot``: itself by default."""
+        return self
 
-def _words(kind: str) -> str:
-    return kind.replace("_", " ")
+    def environment(self, robot: Any, pipeline: Any, count: int, device: str, seed: int) -> Any:
+        """Return N copies of the task for training, a :class:`.learning_environment.LearningEnvironment`."""
+        made = pkgutil.resolve_name(self.environment_class)
+        return made(self.fitted(robot), robot, pipeline, count, device=device, seed=seed)
+
+    def weighted(self, terms: Mapping[str, Term]) -> dict[str, tuple[float, Term]]:
+        """Return ``{name: (weight, term)}`` of the terms whose weight in :attr:`reward` is not 0."""
+        weights = {name: getattr(self.reward, name) for name in terms}
+        return {name: (weight, terms[name]) for name, weight in weights.items() if weight != 0.0}
+
+    def check_rate(self, what: str, hertz: float) -> None:
+        """Check that a rate is a whole multiple of the task's.
+
+        Raises:
+            UserError: It is not; ``what`` happens at it.
+        """
+        if abs(hertz / self.rate_hz - round(hertz / self.rate_hz)) > 1e-6:
+            raise UserError(
+                f"task_settings: rate_hz: {self.rate_hz:g} is not allowed: {what} at {hertz:g} Hz, which is no whole"
+                " multiple of it."
+            )

@@ -20,7 +20,7 @@ _ROUNDS, _PROBE, _CLOSE = 6, 0.25, 1e-6
 """Most Newton steps; step of finite differences; tolerance, rad or m."""
 
 
-class Followed(NamedTuple):
+class RecoveredActions(NamedTuple):
     """Joint commands over N frames as actions."""
 
     action: Array
@@ -42,7 +42,9 @@ def action_of(station: DemonstrationEnvironment, command: Array) -> tuple[Array,
     return action, float(np.abs(left).max())
 
 
-def followed(pipeline: ArmPipeline, seen: Iterable[Mapping[str, NDArray[Any]]], commands: Array) -> Followed:
+def recover_actions(
+    pipeline: ArmPipeline, seen: Iterable[Mapping[str, NDArray[Any]]], commands: Array
+) -> RecoveredActions:
     """Return the actions that move the tool, from frame to frame, as the joint commands did.
 
     It matches tool motion, not joints: a redundant arm reaches a pose with many joint configurations. Each action
@@ -61,15 +63,15 @@ def followed(pipeline: ArmPipeline, seen: Iterable[Mapping[str, NDArray[Any]]], 
                 {name: torch.from_numpy(np.asarray(a, np.float32)[None]) for name, a in inputs.items()}, memory
             )
             driven = torch.from_numpy(command.astype(np.float32)[None])
-            there = pipeline.led_to(driven, prepared)
-            action, left = _nearest(pipeline, prepared, there[0].numpy().astype(np.float64), pipeline.led_to)
+            there = pipeline.tool_target(driven, prepared)
+            action, left = _nearest(pipeline, prepared, there[0].numpy().astype(np.float64), pipeline.tool_target)
             _to_its_end(pipeline, action, command)
             done = torch.from_numpy(action.astype(np.float32)[None])
             memory = pipeline.remember_command(prepared, memory, done, driven)
         actions.append(action)
         tools.append(prepared["tool_position"][0].numpy().astype(np.float64))
         off.append(float(np.linalg.norm(left[:3])))
-    return Followed(np.array(actions), np.array(tools), np.array(off))
+    return RecoveredActions(np.array(actions), np.array(tools), np.array(off))
 
 
 def _to_its_end(pipeline: ArmPipeline, action: Array, command: Array) -> None:

@@ -15,7 +15,7 @@ from rlstack.schema import in_order, value
 from rlstack.sim.arms.camera_renderer import ArmCameraRenderer
 from rlstack.sim.arms.scene import Build
 from rlstack.sim.arms.visual_randomization import Appearance, AppearanceRange, draw_appearance
-from rlstack.sim.mujoco_worlds.worlds import MujocoWorlds
+from rlstack.sim.batch_mujoco.simulator import MujocoSimulator
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -76,12 +76,12 @@ class CameraBuffer:
         count: int,
         seed: int,
     ) -> None:
-        self.eyes = ArmCameraRenderer(robot, build, cameras, handled)
+        self.renderer = ArmCameraRenderer(robot, build, cameras, handled)
         self.cameras, self._ranges, self.count = cameras, ranges, count
         self.seed(seed)
         self._looks = draw_appearance(ranges.look, len(cameras), self._rng, count)
         self._streams = [[_Stream() for _ in cameras] for _ in range(count)]
-        size = (count, self.eyes.height, self.eyes.width, 3)
+        size = (count, self.renderer.height, self.renderer.width, 3)
         self._shown = {name: np.zeros(size, dtype=np.uint8) for name in cameras}
         self._age = {name: np.zeros((count, 1)) for name in cameras}
         self._half = np.zeros((count, 3))
@@ -91,7 +91,7 @@ class CameraBuffer:
         # one generator per world: draws do not depend on the number of worlds
         self._rng = np.random.default_rng((seed, 2, self.count))
 
-    def restart(self, index: Index, worlds: MujocoWorlds, half: Array) -> None:
+    def restart(self, index: Index, worlds: MujocoSimulator, half: Array) -> None:
         """Begin episodes in some worlds with new appearances, rates and latencies; the cameras are already running.
 
         Args:
@@ -119,11 +119,11 @@ class CameraBuffer:
                     stream.next_s += stream.period_s
                 self._age[name][world] = ages[row, k]
 
-    def redraw(self, index: Index) -> None:
+    def redraw_appearance(self, index: Index) -> None:
         """Give some worlds (n) new appearances from their next images on."""
         self._looks.put(index, draw_appearance(self._ranges.look, len(self.cameras), self._rng, len(index)))
 
-    def signals(self, worlds: MujocoWorlds) -> dict[str, NDArray[Any]]:
+    def signals(self, worlds: MujocoSimulator) -> dict[str, NDArray[Any]]:
         """Return by camera ``NAME_image`` (N, height, width, 3) uint8 and ``NAME_image_age`` (N, 1) s, at present.
 
         Call it after every control period: images are taken at their time within the last one.
@@ -167,9 +167,9 @@ class CameraBuffer:
 
     def close(self) -> None:
         """Release the renderer."""
-        self.eyes.close()
+        self.renderer.close()
 
-    def _advance(self, worlds: MujocoWorlds, world: int, k: int, stream: _Stream, now: float) -> None:
+    def _advance(self, worlds: MujocoSimulator, world: int, k: int, stream: _Stream, now: float) -> None:
         while stream.next_s <= now + _ROUNDING_S:
             stream.coming.append((stream.next_s, self._picture(_at(worlds, world, stream.next_s), world, k)))
             stream.next_s += stream.period_s
@@ -179,10 +179,10 @@ class CameraBuffer:
         self._age[name][world] = now - stream.taken_s
 
     def _picture(self, state: Array, world: int, k: int) -> NDArray[np.uint8]:
-        return self.eyes.picture(state, self._half[world], self._looks, world, k)
+        return self.renderer.render(state, self._half[world], self._looks, world, k)
 
 
-def _at(worlds: MujocoWorlds, world: int, time_s: float) -> Array:
+def _at(worlds: MujocoSimulator, world: int, time_s: float) -> Array:
     """Return the first state (width,) of the last control period at or after a time."""
     passed = worlds.passed[world]
     late = int(np.searchsorted(passed[:, 0], time_s - _ROUNDING_S))

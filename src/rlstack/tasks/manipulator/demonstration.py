@@ -26,7 +26,7 @@ TRIAL = ("goal.x", "goal.y", "goal.z", "half.x", "half.y", "half.z", "mass", "fr
 
 
 @dataclass(frozen=True)
-class Acted:
+class DemonstrationStep:
     """Result of a step.
 
     Attributes:
@@ -63,14 +63,13 @@ class DemonstrationEnvironment:
         self.environment = ArmEnvironment(self.task, self.robot, self.pipeline, 1, seed=seed, threads=1)
         self.steps = 0
         """Steps of the episode so far."""
-        self._held = 0
         self.begin()
 
     def begin(self) -> None:
         """Draw a new trial and start it."""
         self.environment.restart(torch.zeros(1, dtype=torch.long))
         self._keep(self.environment.observe()[0])  # observe once per step: each observation draws new noise
-        self.steps, self._held = 0, 0
+        self.steps = 0
 
     def senses(self) -> dict[str, Array]:
         """Return the policy's present inputs and the values prepared from them, by name; see the pipeline."""
@@ -88,7 +87,7 @@ class DemonstrationEnvironment:
         """Return the scripted expert's action (actions,) in -1..1."""
         return self.environment.expert_action()[0].numpy().astype(np.float64)
 
-    def act(self, action: Array) -> Acted:
+    def act(self, action: Array) -> DemonstrationStep:
         """Advance one control period with an action (actions,), clipped to -1..1."""
         given = torch.from_numpy(np.asarray(action, dtype=np.float32)[None])
         prepared = {name: torch.from_numpy(a.astype(np.float32)) for name, a in self.environment.senses().items()}
@@ -96,19 +95,14 @@ class DemonstrationEnvironment:
             command = self.pipeline.command(self.pipeline.clip(given), prepared)
         result = self.environment.step(given)
         self._keep(result.actor)
-        done, timed_out = bool(result.done[0]), bool(result.timed_out[0])
-        there = self.task.done(result.achieved.numpy(), result.desired.numpy())[0]
-        self._held = self._held + 1 if there else 0
-        success = self._held >= self.task.hold_steps and (not done or timed_out)
-        if self.task.ends:
-            success = bool(result.success[0])
-        self.steps, self._held = (0, 0) if done else (self.steps + 1, self._held)
-        return Acted(
+        done = bool(result.done[0])
+        self.steps = 0 if done else self.steps + 1
+        return DemonstrationStep(
             command=command[0].numpy().astype(np.float64),
             reward=float(result.reward[0]),
-            success=success,
+            success=bool(result.success[0]),
             done=done,
-            timed_out=timed_out,
+            timed_out=bool(result.timed_out[0]),
         )
 
     @property
@@ -143,23 +137,16 @@ class DemonstrationEnvironment:
         """Advance one control period with the joint targets ``command`` (joints,), bypassing the task."""
         self.environment.scene.worlds.step(np.asarray(command, dtype=float)[None])
 
-    def joints(self, state: Array | None = None) -> Array:
-        """Return the true joint positions (joints,) rad or m, at present or in a ``state``."""
-        worlds = self.environment.scene.worlds
-        now = self.state
-        if state is not None:
-            worlds.state[0] = state
-        found = worlds.joint_position[0].copy()
-        worlds.state[0] = now
-        return found
+    def positions(self, state: Array | None = None) -> dict[str, Array]:
+        """Return the true positions at present or in a ``state``: ``joints`` (joints,), ``tool`` (3,), ``object`` (3,).
 
-    def places(self, state: Array | None = None) -> dict[str, Array]:
-        """Return the true positions (3,) m of the tool and the object, if any, at present or in a ``state``."""
+        In rad and m; there may be no object.
+        """
         scene = self.environment.scene
         now = self.state
         if state is not None:
             scene.worlds.state[0] = state
-        found = {"tool": scene.tool()[0]}
+        found = {"joints": scene.worlds.joint_position[0].copy(), "tool": scene.tool()[0]}
         if (thing := scene.true().get("object_position")) is not None:
             found["object"] = thing[0].copy()
         scene.worlds.state[0] = now

@@ -9,58 +9,28 @@ import torch
 from torch import Tensor
 
 from rlstack.arrays import Array, Index, Mask
-from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.tasks.core.mujoco_environment import MujocoEnvironment, Outcome
-from rlstack.tasks.manipulator.grasp import FINGERS, stopped
-from rlstack.tasks.manipulator.pipeline import ArmPipeline
+from rlstack.tasks.manipulator.expert import FINGERS, stopped
+from rlstack.tasks.manipulator.observations import GOAL
 from rlstack.tasks.manipulator.rewards import ArmTransition
 from rlstack.tasks.manipulator.scene import ArmScene
-from rlstack.tasks.manipulator.terms import GOAL
 
 STARTS = 1024
 """Start poses computed ahead by inverse kinematics; every reset uses one of them."""
 
 
 class ArmEnvironment(MujocoEnvironment):
-    """A :class:`rlstack.tasks.core.interface.ScriptedEnvironment`.
+    """N arms at a :class:`.ArmTask`; a :class:`rlstack.tasks.core.learning_environment.ScriptedEnvironment`."""
 
-    Args:
-        task: The task's configuration, a :class:`rlstack.tasks.manipulator.task.ArmTask`.
-        robot: The arm.
-        pipeline: Computes observations, and joint targets from actions.
-        count: N.
-        device: Device that steps the worlds; see :func:`rlstack.sim.mujoco_worlds.devices.make_worlds`.
-        seed: Seed of starts and noise.
-        threads: Threads that step the worlds on the CPU; None: one per core.
+    scene: ArmScene
+    scene_class = ArmScene
 
-    Raises:
-        UserError: The device or a package is missing, or the arm cannot reach the starts.
-    """
-
-    def __init__(
-        self,
-        task: Any,
-        robot: Manipulator,
-        pipeline: ArmPipeline,
-        count: int,
-        *,
-        device: str = "cpu",
-        seed: int = 0,
-        threads: int | None = None,
-    ) -> None:
-        self.scene = ArmScene(task, robot, count, seed, threads, device)
-        super().__init__(task, robot, pipeline, self.scene.worlds, seed)
-        self._starts = task.draw_starts(robot, self._rng, STARTS)
-        (row,) = (term for term in pipeline.table() if term.name == GOAL)
+    def _set_up(self) -> None:
+        self._starts = self.task.draw_starts(self.robot, self._rng, STARTS)
+        (row,) = (term for term in self.pipeline.table() if term.name == GOAL)
         self._goal_columns = slice(row.start, row.start + row.size)
-        self._held = np.zeros(count, dtype=np.intp)
+        self._held = np.zeros(self.count, dtype=np.intp)
         """(N,) number of consecutive steps in which the task was done."""
-        self.reset_all()
-
-    def seed(self, seed: int) -> None:
-        """Reseed the generators; the precomputed starts stay."""
-        super().seed(seed)
-        self.scene.seed(seed)
 
     def restart(self, index: Tensor) -> None:
         """Reset the arms at ``index``."""
@@ -115,7 +85,7 @@ class ArmEnvironment(MujocoEnvironment):
             "objects": {name: torch.from_numpy(array.copy()) for name, array in scene.drawn.items()},
             "goal": torch.from_numpy(scene.goal.copy()),
             "held": torch.from_numpy(self._held.copy()),
-            "noise": scene.noise_state,
+            "noise": scene.rng.bit_generator.state,
             **({} if scene.cameras is None else {"sight": scene.cameras.state_dict()}),
         }
 
@@ -125,25 +95,12 @@ class ArmEnvironment(MujocoEnvironment):
         scene = self.scene
         scene.goal[:] = state["goal"].numpy()
         scene.vary({name: tensor.numpy() for name, tensor in state["objects"].items()})
-        self._held, scene.noise_state = state["held"].numpy().copy(), state["noise"]
+        self._held, scene.rng.bit_generator.state = state["held"].numpy().copy(), state["noise"]
         if scene.cameras is not None:
             scene.cameras.load_state_dict(state["sight"])
 
-    def close(self) -> None:
-        """Stop the threads."""
-        self.scene.close()
-
     def _start(self, index: Index) -> None:
         self.scene.start(index, self.task.draw(self.robot, self._rng, len(index), self._starts))
-
-    def _signals(self) -> dict[str, Array]:
-        return self.scene.true()
-
-    def _noisy(self, signals: dict[str, Array]) -> dict[str, Array]:
-        return self.scene.noisy(signals)
-
-    def _lost(self) -> Mask:
-        return self.scene.lost()
 
     def _outcome(self, action: Array, lost: Mask) -> Outcome:
         task, view = self.task, self._view(action)

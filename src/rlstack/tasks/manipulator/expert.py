@@ -1,13 +1,29 @@
-"""Shared by scripted experts: the protocol, and actions towards a target position."""
+"""Scripted experts: their protocol, motions towards a position, and the grasp of a box."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlstack.arrays import Array
+
+ABOVE = 0.08
+"""m above the object where the hand turns and opens before it descends, for objects of :data:`USUAL_HALF_M`."""
+
+USUAL_HALF_M = 0.023
+"""Half length of objects that these distances are for; they scale down for smaller ones."""
+
+FINGERS = ("opening", "opening_target", "joint_velocity")
+"""Inputs that detect whether an object stops the fingers."""
+
+_SQUEEZED = 0.1
+"""Share of the gripper's range by which fingers lag behind their target when an object is between them."""
+_STILL = 0.15
+"""1/s, as a share of that range: finger speed above which the lag is not evidence of an object."""
 
 
 class Expert(Protocol):
@@ -28,7 +44,7 @@ def toward(
     """Return the actions (N, actions) that move the tool's target straight to a position at full speed.
 
     Args:
-        seen: Prepared inputs.
+        seen: As of :meth:`Expert.act`, like ``pipeline``.
         pipeline: Its scales.
         place: (N, 3) m.
         turn: (N,) rad, wanted rotation of the tool about the vertical.
@@ -54,3 +70,71 @@ def yaw_to_sides(seen: Mapping[str, Array], tool: str = "target_yaw") -> Array:
     now = np.arctan2(seen[tool][:, 1], seen[tool][:, 0])
     quarter = np.pi / 2
     return np.asarray((own - now + quarter / 2) % quarter - quarter / 2)
+
+
+@dataclass(frozen=True)
+class Grasp:
+    """Next move of N hands towards a grasp.
+
+    Args:
+        place: (N, 3) m, target of the tool.
+        turn: (N,) rad, its rotation about the vertical.
+        grip: (N,) action of the gripper.
+        held: (N,) whether the object is between the fingers.
+    """
+
+    place: Array
+    turn: Array
+    grip: Array
+    held: NDArray[np.bool_]
+
+
+def grasp(seen: Mapping[str, Array], pipeline: Any, half_m: float = USUAL_HALF_M) -> Grasp:
+    """Return the next move of N hands, for objects of at most ``half_m``; the rest as of :meth:`Expert.act`."""
+    size = min(half_m / USUAL_HALF_M, 1.0)
+    above_m = max(size * ABOVE, 0.05)
+    thing, tool = seen["object_position"], seen["tool_position"]
+    opening = seen["opening"][:, 0]
+    away = tool - thing
+    level, height = np.linalg.norm(away[:, :2], axis=1), away[:, 2]
+    # fingers that are commanded to close and do not: an object is between them
+    held = (level < size * 0.025) & (np.abs(height) < size * 0.025) & stopped(seen, pipeline)
+    around = (level < size * 0.02) & (height < 0.012)
+    aligned = (level < size * 0.012) & (np.abs(yaw_to_sides(seen, "tool_yaw")) < 0.15)
+    over = thing + np.array([0.0, 0.0, above_m])
+    descending = (aligned | (height < 0.4 * above_m) & (level < size * 0.02)) & (opening > 0.7)
+    place = np.where(descending[:, None], thing, over)
+    # up first, if the hand is low beside the object
+    beside = ~descending & (height < 0.6 * above_m)
+    place = np.where(beside[:, None], np.stack([tool[:, 0], tool[:, 1], over[:, 2]], axis=1), place)
+    place = np.where((around & ~held)[:, None], thing, place)
+    turn = np.where(held | around, 0.0, yaw_to_sides(seen))
+    return Grasp(place, turn, np.where(around | held, -1.0, 1.0), held)
+
+
+def stopped(seen: Mapping[str, Array], pipeline: Any) -> NDArray[np.bool_]:
+    """Return (N,) whether an object stops the fingers, from their lag in the inputs :data:`FINGERS`."""
+    most, behind = pipeline.press, (seen["opening"] - seen["opening_target"])[:, 0]
+    if 0.75 * most >= _SQUEEZED:
+        return np.asarray(behind > _SQUEEZED)
+    # they lag as far behind while they move
+    moving = np.abs(seen["joint_velocity"][:, pipeline.arm :] / pipeline.hand_range).mean(axis=1)
+    return np.asarray((behind > 0.75 * most) & (moving < _STILL))
+
+
+class GraspExpert:
+    """Move above the object and align with it; lower; close; and move it straight to the goal.
+
+    Args:
+        half_m: Half length of the largest objects.
+    """
+
+    def __init__(self, half_m: float = USUAL_HALF_M) -> None:
+        self._half_m = half_m
+
+    def act(self, seen: Mapping[str, Array], pipeline: Any) -> Array:
+        """Return actions (N, actions); see :class:`rlstack.tasks.manipulator.expert.Expert`."""
+        hold = grasp(seen, pipeline, self._half_m)
+        carried = seen["goal_position"] + (seen["tool_position"] - seen["object_position"])
+        place = np.where(hold.held[:, None], carried, hold.place)
+        return toward(seen, pipeline, place, turn=hold.turn, grip=hold.grip)

@@ -169,7 +169,7 @@ class ArmPipeline(Pipeline):
         hand = torch.maximum(torch.minimum(hand, self.maximum[self.arm :]), self.minimum[self.arm :])
         return torch.cat([arm, hand], dim=-1)
 
-    def led_to(self, command: Tensor, inputs: Tensors) -> Tensor:
+    def tool_target(self, command: Tensor, inputs: Tensors) -> Tensor:
         """Return the pose of tool and fingers (batch, 5 + fingers) that a command (batch, joints) leads to.
 
         The tool's position, m, cos and sin of its yaw, and the fingers in rad or m. ``inputs`` as prepared.

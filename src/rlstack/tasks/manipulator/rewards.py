@@ -10,7 +10,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.arrays import Array
-from rlstack.robots.kinematics import library_of
+from rlstack.robots.frames import library_of
+from rlstack.schema import value
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmReward:
+    """Weights per second, for ``rewards: dense``; tasks set their own defaults, and a weight of 0 drops its term."""
+
+    reaching: float = value(0.0)
+    """Distance from the tool to the object, m."""
+    held: float = value(0.0)
+    """1 while the fingers hold the object."""
+    lifted: float = value(0.0)
+    """Height of the object above the table as a share of 4 cm; in arm_pick_place only while it is held."""
+    distance: float = value(0.0)
+    """Distance from the achieved to the desired goal, m."""
+    aside: float = value(0.0)
+    """The horizontal part of that distance, m."""
+    at_goal: float = value(0.0)
+    """1 while the task is done; in arm_reach exp(-distance / 1 cm)."""
+    action_change: float = value(0.0)
+    """Squared change of the action."""
 
 
 @dataclass(frozen=True)
@@ -75,22 +96,17 @@ TERMS: Mapping[str, RewardTerm] = {
     "reaching": lambda s: s.reaching,
     "held": lambda s: s.held.astype(float),
     "lifted": lambda s: np.clip(s.lifted / 0.04, 0.0, 1.0),
+    "aside": lambda s: np.linalg.norm((s.goal - s.achieved)[:, :2], axis=1),
     "at_goal": lambda s: s.success.astype(float),
     "action_change": lambda s: s.action_change,
 }
-"""By the names of weights: distance to the goal and to the object, m; whether the object is held; its height above the
-table as a share of 4 cm; whether the task is done; squared change of the action."""
+"""The terms by the names of their weights in :class:`ArmReward`."""
 
 
-def weighted(reward: Any, **own: RewardTerm) -> dict[str, tuple[float, RewardTerm]]:
-    """Return ``{name: (weight, term)}`` for a dataclass of weights per second.
-
-    Args:
-        reward: Each of its fields is the weight of the term of that name.
-        own: Terms that extend or replace :data:`TERMS`.
-    """
-    terms = {**TERMS, **own}
-    return {field.name: (getattr(reward, field.name), terms[field.name]) for field in fields(reward)}
+def weighted(reward: ArmReward, **own: RewardTerm) -> dict[str, tuple[float, RewardTerm]]:
+    """Return ``{name: (weight, term)}`` of the terms with a weight; ``own`` replaces some of :data:`TERMS`."""
+    weights = {field.name: getattr(reward, field.name) for field in fields(reward)}
+    return {name: (weight, {**TERMS, **own}[name]) for name, weight in weights.items() if weight != 0.0}
 
 
 CLEAR_M = 0.05

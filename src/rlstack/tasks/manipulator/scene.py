@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.kinematics import chain_of, tool_motion
-from rlstack.sim.arms.scene import arm_worlds
-from rlstack.tasks.manipulator.trials import OBJECT, Trials, noisy
-
-__all__ = ["OBJECT", "ArmScene"]
+from rlstack.sim.arms.scene import build_scene
+from rlstack.sim.batch_mujoco import make_mujoco_simulator
+from rlstack.tasks.manipulator.trials import OBJECT, ArmTrials, noisy
 
 
 class ArmScene:
@@ -25,7 +24,7 @@ class ArmScene:
         count: N.
         seed: Seed of the noise.
         threads: Threads that step the worlds; None: one per core.
-        device: Device that steps them; see :func:`rlstack.sim.arms.scene.arm_worlds`.
+        device: Device that steps them; see :func:`rlstack.sim.batch_mujoco.make_mujoco_simulator`.
     """
 
     def __init__(
@@ -41,32 +40,34 @@ class ArmScene:
         self.task, self.robot, self.count = task, robot, count
         self._handled = task.objects is not None
         period_s = 1.0 / task.rate_hz
-        self.worlds = arm_worlds(
-            robot, task.build, count, period_s=period_s, varied=self._handled, device=device, threads=threads
+        model = build_scene(robot, task.build)
+        self.worlds = make_mujoco_simulator(
+            model, robot.drives, count, period_s=period_s, varied=self._handled, device=device, threads=threads
         )
         self.cameras = task.camera_buffer(robot, count, seed)
         """Their cameras' images; None: no cameras."""
         chain = chain_of(robot)
         self._screws, self._arm = chain.screws, list(chain.index)
-        self._rng = np.random.default_rng((seed, 1))
+        self.rng = np.random.default_rng((seed, 1))
+        """Draws the noise."""
         self.goal = np.zeros((count, 3))
         """(N, 3) m in base_link."""
         self.drawn = {"half": np.zeros((count, 3)), "mass": np.zeros(count), "friction": np.zeros(count)}
-        """Present properties of the objects, in the order of :meth:`MujocoWorlds.vary`; 0 without one."""
+        """Present properties of the objects, in the order of :meth:`MujocoSimulator.vary`; 0 without one."""
 
     def seed(self, seed: int) -> None:
         """Seed the noise and the cameras."""
-        self._rng = np.random.default_rng((seed, 1))
+        self.rng = np.random.default_rng((seed, 1))
         if self.cameras is not None:
             self.cameras.seed(seed)
 
-    def start(self, index: NDArray[np.intp], trials: Trials) -> None:
+    def start(self, index: NDArray[np.intp], trials: ArmTrials) -> None:
         """Begin episodes (n) in some worlds."""
         self.worlds.restart(index, trials.joints)
         self.goal[index] = trials.goal
         if self._handled:
-            self.task.furnish(self.worlds, index, trials.goal, trials.half, trials.mass, trials.friction)
-            self.task.lay(self.worlds, index, trials)
+            self.task.vary_objects(self.worlds, index, trials.goal, trials.half, trials.mass, trials.friction)
+            self.task.place_objects(self.worlds, index, trials)
             for name, drawn in self.drawn.items():
                 drawn[index] = getattr(trials, name)
         if self.cameras is not None:
@@ -77,7 +78,7 @@ class ArmScene:
         for name, array in drawn.items():
             self.drawn[name][:] = array
         if self._handled:
-            self.task.furnish(self.worlds, np.arange(self.count), self.goal, *self.drawn.values())
+            self.task.vary_objects(self.worlds, np.arange(self.count), self.goal, *self.drawn.values())
 
     def true(self) -> dict[str, Array]:
         """Return the present signals (N, ...), without noise."""
@@ -95,7 +96,7 @@ class ArmScene:
 
     def noisy(self, signals: dict[str, Array]) -> dict[str, Array]:
         """Return signals (n, ...) with sensor noise."""
-        return noisy(self.task.noise, signals, self._rng)
+        return noisy(self.task.noise, signals, self.rng)
 
     def tool(self) -> Array:
         """Return the tools' positions (N, 3) m in base_link."""
@@ -106,21 +107,12 @@ class ArmScene:
         tool = self.tool()
         return self.task.achieved(tool, self.worlds.pose(OBJECT)[0] if self._handled else tool)
 
-    @property
-    def noise_state(self) -> dict[str, Any]:
-        """State of the noise generator."""
-        return dict(self._rng.bit_generator.state)
-
-    @noise_state.setter
-    def noise_state(self, state: dict[str, Any]) -> None:
-        self._rng.bit_generator.state = state
-
     def lost(self) -> NDArray[np.bool_]:
         """Return (N,) whether the object is off the table or the state is not finite."""
         finite = np.isfinite(self.worlds.state).all(axis=1)
         if not self._handled:
             return ~finite
-        return ~finite | self.task.off(self.worlds.pose(OBJECT)[0])
+        return ~finite | self.task.off_table(self.worlds.pose(OBJECT)[0])
 
     def close(self) -> None:
         """Stop the threads."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -18,28 +18,31 @@ from rlstack.schema import value
 from rlstack.sim.arms.scene import TIMESTEP_S
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
 from rlstack.tasks.core.task import Task
-from rlstack.tasks.manipulator.rewards import ArmTransition
+from rlstack.tasks.manipulator.rewards import ArmReward, RewardTerm, weighted
 from rlstack.tasks.manipulator.trials import (
     OBJECT,
     ArmNoise,
+    ArmTrials,
     Motion,
     ObjectRange,
     Region,
     Starts,
-    Trials,
     draw_starts,
     fitted,
 )
 
 if TYPE_CHECKING:
-    from rlstack.sim.mujoco_worlds.worlds import MujocoWorlds
+    from rlstack.sim.batch_mujoco.simulator import MujocoSimulator
     from rlstack.sim.obstacle import Obstacle
-    from rlstack.tasks.core.card import TaskCard
     from rlstack.tasks.core.pipeline import Term
+    from rlstack.tasks.core.task_card import TaskCard
     from rlstack.tasks.manipulator.cameras import CameraBuffer
-    from rlstack.tasks.manipulator.environment import ArmEnvironment
     from rlstack.tasks.manipulator.expert import Expert
     from rlstack.tasks.manipulator.pipeline import ArmPipeline
+
+
+OBJECT_INPUTS = ("joint_position", "joint_velocity", "object_position", "object_orientation", "goal_position")
+"""Inputs of policies that know the object's pose."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +69,10 @@ class ArmTask(Task, ABC):
     starts: Region = field(default_factory=lambda: Region(x_m=(0.35, 0.6), y_m=(-0.2, 0.2), z_m=(0.15, 0.35)))
     """Start region of the tool."""
     goals: Region = field(default_factory=Region)
+    reward: ArmReward = field(default_factory=ArmReward)
 
     kind = "manipulator"
+    environment_class = "rlstack.tasks.manipulator.environment:ArmEnvironment"
     inputs: ClassVar[tuple[str, ...]] = ("joint_position", "joint_velocity", "goal_position")
     """The policy's inputs."""
     outputs: ClassVar[tuple[str, ...]] = ("joint_target",)
@@ -127,16 +132,11 @@ class ArmTask(Task, ABC):
             )
         if endless := [drive.name for drive in arm.drives if not np.isfinite([drive.lower, drive.upper]).all()]:
             raise UserError(
-                f"{robot.name}: {', '.join(endless)} can turn without limit, and a policy file says how far each joint"
-                " may be told to go: give position_min_rad and position_max_rad in the robot file."
+                f"{robot.name}: {', '.join(endless)} can turn without limit, and a policy file needs a range for each"
+                " joint: give position_min_rad and position_max_rad in the robot file."
             )
-        control = arm.control_rate_hz
-        for who, hertz in ((f"{robot.name} is controlled", control), ("arms are simulated", 1 / TIMESTEP_S)):
-            if abs(hertz / self.rate_hz - round(hertz / self.rate_hz)) > 1e-6:
-                raise UserError(
-                    f"task_settings: rate_hz: {self.rate_hz:g} is not allowed: {who} at {hertz:g} Hz, which is no whole"
-                    " multiple of it."
-                )
+        self.check_rate(f"{robot.name} is controlled", arm.control_rate_hz)
+        self.check_rate("arms are simulated", 1 / TIMESTEP_S)
         if arm.work is not None and not self.fits:
             raise UserError(
                 f"{robot.name} has a work area of its own, and this task's things have one size: take the section"
@@ -151,26 +151,22 @@ class ArmTask(Task, ABC):
 
     @property
     def objects(self) -> ObjectRange | None:
-        """Distribution of objects; None: there is none."""
-        return None
+        """Distribution of objects: the setting of that type; None: there is none."""
+        mine = (getattr(self, setting.name) for setting in fields(self))
+        return next((setting for setting in mine if isinstance(setting, ObjectRange)), None)
 
     @property
     def hold_steps(self) -> int:
         """Number of steps for which the goal must be achieved."""
         return max(1, round(self.hold_s * self.rate_hz))
 
-    @property
-    def steps(self) -> int:
-        """Steps of an episode."""
-        return max(1, round(self.episode_s * self.rate_hz))
-
     @abstractmethod
     def terms(self, robot: Manipulator) -> list[Term]:
         """Return the terms of the observation."""
 
-    @abstractmethod
-    def dense(self) -> Mapping[str, tuple[float, Callable[[ArmTransition], Array]]]:
-        """Return ``{name: (weight, term)}``, with weights per second; each term maps a transition to (N,)."""
+    def dense(self) -> Mapping[str, tuple[float, RewardTerm]]:
+        """Return ``{name: (weight, term)}`` of the dense reward, with weights per second."""
+        return weighted(self.reward)
 
     @abstractmethod
     def expert(self) -> Expert:
@@ -184,14 +180,6 @@ class ArmTask(Task, ABC):
         corners = task.workspace.corners
         return ArmPipeline(task.terms(robot), robot, self.rate_hz, self.axes, self.motion, corners, self.grip)
 
-    def environment(
-        self, robot: Manipulator, pipeline: ArmPipeline, count: int, device: str, seed: int
-    ) -> ArmEnvironment:
-        """Return N copies of the task for training."""
-        from rlstack.tasks.manipulator.environment import ArmEnvironment
-
-        return ArmEnvironment(self.fitted(robot), robot, pipeline, count, device=device, seed=seed)
-
     def build(self, spec: Any) -> None:
         """Add the object to the scene."""
         if self.objects is not None:
@@ -203,19 +191,19 @@ class ArmTask(Task, ABC):
         """Return the cameras of N arms; None: the policy uses none."""
         return None
 
-    def handled(self, trials: Trials, number: int) -> Obstacle:
+    def object_obstacle(self, trials: ArmTrials, number: int) -> Obstacle:
         """Return the object of one trial as a free box in an engine's world."""
         from rlstack.tasks.manipulator.trials import box_of
 
         place, yaw = trials.position[number], float(trials.yaw[number])
         return box_of(trials, number, OBJECT, place, yaw, (0.85, 0.35, 0.2))
 
-    def stands(self, trials: Trials, number: int) -> tuple[Obstacle, ...] | None:
+    def fixture_obstacles(self, trials: ArmTrials, number: int) -> tuple[Obstacle, ...] | None:
         """Return the further obstacles of one trial; None: engines do not support them."""
         return () if type(self).build is ArmTask.build else None
 
-    def furnish(
-        self, worlds: MujocoWorlds, index: NDArray[np.intp], goal: Array, half: Array, mass: Array, friction: Array
+    def vary_objects(
+        self, worlds: MujocoSimulator, index: NDArray[np.intp], goal: Array, half: Array, mass: Array, friction: Array
     ) -> None:
         """Set the objects' half lengths, mass and friction in some worlds, and place fixtures.
 
@@ -231,7 +219,7 @@ class ArmTask(Task, ABC):
         for name, offset in self.fixtures.items():
             worlds.move(index, name, goal + np.array(offset))
 
-    def lay(self, worlds: MujocoWorlds, index: NDArray[np.intp], trials: Trials) -> None:
+    def place_objects(self, worlds: MujocoSimulator, index: NDArray[np.intp], trials: ArmTrials) -> None:
         """Place the objects at the starts of trials (n), in some worlds."""
         worlds.place(index, OBJECT, trials.position, trials.orientation)
 
@@ -248,16 +236,16 @@ class ArmTask(Task, ABC):
         """Return the gripper's start opening, a share of its range."""
         return self.start_opening * (1.0 if robot.work is None else robot.work.opened)
 
-    def draw(self, robot: Manipulator, rng: np.random.Generator, count: int, starts: Starts | None = None) -> Trials:
+    def draw(self, robot: Manipulator, rng: np.random.Generator, count: int, starts: Starts | None = None) -> ArmTrials:
         """Draw trials, with starts from ``starts`` if given, else new ones."""
         task = self.fitted(robot)
         if starts is None:
             return task.place(rng, task.draw_starts(robot, rng, count))
         return task.place(rng, starts.take(rng.integers(0, len(starts.joints), count)))
 
-    def place(self, rng: np.random.Generator, starts: Starts) -> Trials:
+    def place(self, rng: np.random.Generator, starts: Starts) -> ArmTrials:
         """Draw trials for N arms at their starts."""
-        return Trials(starts.joints, self.goals.draw(rng, len(starts.joints)))
+        return ArmTrials(starts.joints, self.goals.draw(rng, len(starts.joints)))
 
     def achieved(self, tool: Array, thing: Array) -> Array:
         """Return the achieved goal (N, 3) m for positions (N, 3) m of tool and object."""
@@ -267,7 +255,7 @@ class ArmTask(Task, ABC):
         """Return (N,) whether the achieved goal (N, 3) m is at the desired one (N, 3) m."""
         return np.asarray(np.linalg.norm(achieved - desired, axis=-1) < self.tolerance_m)
 
-    def off(self, place: Array) -> NDArray[np.bool_]:
+    def off_table(self, place: Array) -> NDArray[np.bool_]:
         """Return (...) whether objects at positions (..., 3) m are off the table."""
         low, high = (np.array(corner) for corner in self.workspace.corners)
         away = ((place[..., :2] < low[:2] - 0.1) | (place[..., :2] > high[:2] + 0.1)).any(axis=-1)
@@ -279,14 +267,34 @@ class ArmTask(Task, ABC):
 
     def envelope(self) -> dict[str, float]:
         """Return the conditions that the policy was trained for, with SI units in the keys."""
-        low, high = self.goals.corners
-        ends = {"min": low, "max": high}
-        axes = "xy" if self.on_table else "xyz"
-        named = {f"goal_{axis}_{end}_m": ends[end][k] for end in ends for k, axis in enumerate(axes)}
+        named = self.goals.ends("goal", "xy" if self.on_table else "xyz")
         return {"tolerance_m": self.tolerance_m, "episode_s": self.episode_s, **named}
 
     def card(self, robot: Manipulator, pipeline: ArmPipeline) -> TaskCard:
         """Return the task card."""
-        from rlstack.tasks.manipulator.card import arm_card
+        from rlstack.tasks.core.task_card import TaskCard, episode_length, reward_rows, timed_out
 
-        return arm_card(self, pipeline)
+        sparse = self.rewards == "sparse"
+        speed, turn = pipeline.motion.speed_m_s, pipeline.motion.yaw_rate_rad_s
+        effects = {
+            **{axis: (f"{-speed:g}", f"{speed:g}", "m/s") for axis in "xyz"},
+            "yaw": (f"{-turn:g}", f"{turn:g}", "rad/s"),
+            "gripper": ("closes", "opens", "at the joints' speed"),
+        }
+        done = f"{self.moved} within {self.tolerance_m:g} m of the goal for {self.hold_s:g} s"
+        ending = done if sparse else f"{done}; the value is bootstrapped"
+        return TaskCard(
+            length=episode_length(self),
+            actions=tuple((axis, *effects[axis]) for axis in pipeline.axes),
+            rewards=(("sparse", "1", "a step: -1, and 0 where it is done"),)
+            if sparse
+            else reward_rows(self.dense(), self.lost),
+            endings=(
+                ("lost", "the object is off the table, or a number is not finite"),
+                *((("done", ending),) if self.ends else ()),
+                timed_out(self),
+            ),
+            episode="trial",
+            scale="actions in -1..1, motions of the tool's target",
+            criteria=(("succeeds", done),),
+        )

@@ -58,6 +58,11 @@ class Region:
         low, high = zip(self.x_m, self.y_m, self.z_m)
         return low, high  # type: ignore[return-value]
 
+    def ends(self, what: str, axes: str = "xyz") -> dict[str, float]:
+        """Return the corners' coordinates, m, by ``what_axis_min_m`` and ``what_axis_max_m``."""
+        named = {"min": self.corners[0], "max": self.corners[1]}
+        return {f"{what}_{axis}_{end}_m": named[end][k] for end in named for k, axis in enumerate(axes)}
+
     @property
     def middle(self) -> tuple[float, float, float]:
         """Centre of the box, m."""
@@ -98,7 +103,7 @@ class ArmNoise:
 
 
 @dataclass(frozen=True)
-class Trials:
+class ArmTrials:
     """Initial conditions of N episodes.
 
     Args:
@@ -123,20 +128,15 @@ class Trials:
         return len(self.joints)
 
     @property
-    def handled(self) -> bool:
-        """Whether there is an object."""
-        return len(self.position) == len(self.joints)
-
-    @property
     def orientation(self) -> Array:
         """(N, 4) xyzw of the object."""
         zero = np.zeros_like(self.yaw)
         return np.stack([zero, zero, np.sin(self.yaw / 2), np.cos(self.yaw / 2)], axis=1)
 
-    def take(self, index: NDArray[np.intp]) -> Trials:
+    def take(self, index: NDArray[np.intp]) -> ArmTrials:
         """Return those at ``index``."""
         columns = (getattr(self, one.name) for one in fields(self))
-        return Trials(*(column[index] if len(column) else column for column in columns))
+        return ArmTrials(*(column[index] if len(column) else column for column in columns))
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ def draw_starts(
 
 def draw_objects(
     objects: ObjectRange, places: Region, goals: Region, apart_m: float, rng: np.random.Generator, starts: Starts
-) -> Trials:
+) -> ArmTrials:
     """Draw trials with a box on the table.
 
     Args:
@@ -220,7 +220,7 @@ def draw_objects(
         goal[near] = goals.draw(rng, len(near))
     else:
         raise UserError(f"apart_m: {apart_m:g} is not allowed: the region of goals is too small for it.")
-    return Trials(
+    return ArmTrials(
         starts.joints,
         goal,
         position,
@@ -247,7 +247,7 @@ def noisy(noise: ArmNoise, signals: Mapping[str, Array], rng: np.random.Generato
 Colour = tuple[float, float, float]
 
 
-def box_of(trials: Trials, number: int, name: str, place: Array, yaw_rad: float, colour: Colour) -> Obstacle:
+def box_of(trials: ArmTrials, number: int, name: str, place: Array, yaw_rad: float, colour: Colour) -> Obstacle:
     """Return a box like that of a trial, for an engine's world.
 
     Args:

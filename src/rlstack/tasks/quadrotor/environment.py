@@ -11,12 +11,11 @@ import torch
 from torch import Tensor
 
 from rlstack.kinds.quadrotor.spec import Quadrotor
-from rlstack.sim.batch import STATE, pack_parameters, pack_state
-from rlstack.sim.batch.dynamics import Model
-from rlstack.sim.batch.layout import STATE_WIDTH
-from rlstack.tasks.core.environment import Arrays, BatchEnvironment
-from rlstack.tasks.core.pipeline import Pipeline, TermInfo
-from rlstack.tasks.quadrotor.privileged import critic_table, privileged_terms
+from rlstack.sim.batch_quadrotor.dynamics import QuadrotorModel
+from rlstack.sim.batch_quadrotor.layout import STATE, STATE_WIDTH, pack_parameters, pack_state
+from rlstack.tasks.core.batch_environment import Arrays, BatchEnvironment
+from rlstack.tasks.core.pipeline import Pipeline
+from rlstack.tasks.quadrotor.privileged import privileged_terms
 from rlstack.tasks.quadrotor.step import QuadrotorStep
 
 POOL_SIZE = 65_536
@@ -29,9 +28,9 @@ PATH_POOL_SIZE = 512
 class QuadrotorEnvironment(BatchEnvironment):
     """N copies of a quadrotor task in the batch simulator; see :class:`BatchEnvironment`."""
 
-    kept = (*BatchEnvironment.kept, "path_step", "pick", "noise", "goal")
+    saved_arrays = (*BatchEnvironment.saved_arrays, "path_step", "pick", "noise", "goal")
     noise_table = (1 << 20, 4)
-    measures = False
+    measures_each_step = False
 
     def __init__(
         self, task: Any, robot: Quadrotor, pipeline: Pipeline, count: int, device: str = "cpu", seed: int = 0
@@ -39,9 +38,8 @@ class QuadrotorEnvironment(BatchEnvironment):
         super().__init__(task, robot, pipeline, count, device, seed)
         self.rng = np.random.default_rng(seed)
         self.start_scale = 1.0
-        self._privileged = privileged_terms(task, robot)
-        model = Model(1.0 / task.rate_hz, max_delay_s=task.max_delay_s)
-        step = QuadrotorStep(task, robot, pipeline, self._privileged, model, str(self.device))
+        model = QuadrotorModel(1.0 / task.rate_hz, max_delay_s=task.max_delay_s)
+        step = QuadrotorStep(task, robot, pipeline, privileged_terms(task, robot), model, str(self.device))
         self._window = step.window
         self._allocate(step, (*step.terms, "lost"))
         self.goal = self._rows(step.goal_width).unsqueeze(1)
@@ -51,10 +49,6 @@ class QuadrotorEnvironment(BatchEnvironment):
         """Index of each robot's path in the pool."""
         self.refill_pool()
         self.reset_all()
-
-    def critic_table(self) -> list[TermInfo]:
-        """Return one row for each term of the critic's observation, in order."""
-        return critic_table(self.pipeline, self.robot, self._privileged, bool(self._window))
 
     def set_progress(self, done: float) -> None:
         """Set the curriculum to the share ``done`` of the training steps; new starts are drawn when it moves."""
@@ -106,9 +100,9 @@ class QuadrotorEnvironment(BatchEnvironment):
         if self._window:
             self.fill_goal(inputs["goal"], slots)
 
-    def passed(self, steps: int) -> None:
+    def advance_counters(self, steps: int) -> None:
         """Advance every robot's step counters."""
-        super().passed(steps)
+        super().advance_counters(steps)
         if self._window:
             self.path_step += steps
 

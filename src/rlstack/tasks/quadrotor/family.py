@@ -223,25 +223,6 @@ def sample_family(rng: np.random.Generator, count: int, reference: Quadrotor, fa
     return Vehicles(perturbation, arm, force, parameters)
 
 
-def family_scenario(
-    rng: np.random.Generator,
-    count: int,
-    reference: Quadrotor,
-    *,
-    disturbances: bool = True,
-    start: Start = "ten_arms",
-    path: Paths | None = None,
-    family: Family | None = None,
-    scale: float = 1.0,
-) -> Scenario:
-    """Draw vehicles and one episode for each; see :func:`sample_family` and :meth:`Vehicles.scenario`.
-
-    The vehicles are drawn first, so that one seed gives the same vehicles whatever the other arguments are.
-    """
-    vehicles = sample_family(rng, count, reference, family)
-    return vehicles.scenario(rng, reference, disturbances=disturbances, start=start, path=path, scale=scale)
-
-
 def nominal_robot(reference: Quadrotor) -> Quadrotor:
     """Return ``reference`` with the shape of the family's thrust curve; its top thrust stays.
 

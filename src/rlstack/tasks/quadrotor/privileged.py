@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.kinds.quadrotor.spec import Quadrotor
-from rlstack.sim.batch.layout import PARAMETERS, pack_parameters
+from rlstack.sim.batch_quadrotor.layout import PARAMETERS, pack_parameters
 from rlstack.sim.perturbation import Perturbation
-from rlstack.tasks.core.pipeline import Pipeline, TermInfo
 
 _SHOWN = {
     "force": "disturbing force, world",
@@ -30,7 +29,7 @@ class Privileged:
     """Columns of the simulator's parameter rows, centred on the robot file and scaled by their spread.
 
     Args:
-        names: Names of the k terms in order, as in :data:`rlstack.sim.batch.layout.PARAMETERS`.
+        names: Names of the k terms in order, as in :data:`rlstack.sim.batch_quadrotor.layout.PARAMETERS`.
         sizes: Columns of each term, without those that the task never varies.
         columns: Indices into a parameter row, one for each column in order.
         offset: The robot file's values, in the units of the parameter rows.
@@ -43,10 +42,12 @@ class Privileged:
     offset: NDArray[np.float32]
     scale: NDArray[np.float32]
 
-    @property
-    def meanings(self) -> tuple[str, ...]:
-        """One line for each term."""
-        return tuple(f"{_SHOWN[name]}: departure from the file over its spread" for name in self.names)
+    def terms(self, robot: Quadrotor, path: bool) -> list[tuple[str, int, str, str]]:
+        """Return name, size, unit and meaning of all that only the critic observes."""
+        rows = [("rotor_speed", len(robot.rotors), "-1..1", "true rotor speeds, scaled as actions")]
+        for name, size in zip(self.names, self.sizes):
+            rows.append((name, size, "spread", f"{_SHOWN[name]}: departure from the file over its spread"))
+        return [*rows, ("reference", 3, "m", "where the path will be after the step, world")] if path else rows
 
 
 def privileged_terms(task: Any, robot: Quadrotor) -> Privileged:
@@ -66,15 +67,3 @@ def privileged_terms(task: Any, robot: Quadrotor) -> Privileged:
         offset=nominal[list(columns)],
         scale=(1.0 / spread[list(columns)]).astype(np.float32),
     )
-
-
-def critic_table(pipeline: Pipeline, robot: Quadrotor, privileged: Privileged, path: bool = False) -> list[TermInfo]:
-    """Return one row for each term of the critic's observation: the policy's, then the privileged ones."""
-    rows = pipeline.table()
-    rotors = ("rotor_speed", len(robot.rotors), "-1..1", "true rotor speeds, scaled as actions")
-    others = [(n, size, "spread", m) for n, size, m in zip(privileged.names, privileged.sizes, privileged.meanings)]
-    if path:
-        others.append(("reference", 3, "m", "where the path will be after the step, world"))
-    for name, size, unit, meaning in [rotors, *others]:
-        rows.append(TermInfo(name, rows[-1].start + rows[-1].size, size, unit, meaning))
-    return rows

@@ -1,13 +1,46 @@
-"""The transition that reward terms and endings are functions of."""
+"""Rewards of quadrotor tasks: their weights, the transition of N robots, and reward terms by name.
+
+A task in :mod:`rlstack.tasks.catalog` sets the weights.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from torch import Tensor
+from rlstack.schema import value
+from rlstack.sim.batch_quadrotor.layout import PARAMETERS, STATE
 
-from rlstack.sim.batch import PARAMETERS, STATE
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reward:
+    """Weights of the reward terms, per second except ``lost``. Each task sets its own."""
+
+    near: float = value(0.0)
+    """exp(-4 d) of the distance d in m to the goal, or to the path's current point."""
+    at_goal: float = value(0.0)
+    """exp(-25 d)."""
+    distance: float = value(0.0)
+    """Distance in m: has a slope far away, where the exponentials are flat."""
+    squared: float = value(0.0)
+    """Squared distance in m^2, as in a root mean square error."""
+    velocity: float = value(0.0)
+    """Speed in m/s, relative to the path's."""
+    rates: float = value(0.0)
+    """Squared body rates in rad^2/s^2: with motor lag, a fast attitude loop oscillates."""
+    tilt: float = value(0.0)
+    """1 - cos of the tilt."""
+    heading: float = value(0.0)
+    """1 - cos of the heading error."""
+    action_change: float = value(0.0)
+    """Squared change of the action."""
+    lost: float = value(-2.0)
+    """Once, when the robot is lost."""
 
 
 @dataclass(frozen=True)
@@ -68,3 +101,20 @@ class QuadrotorTransition:
         """(N,) m, root mean square distance of the rotors from the centre of mass."""
         x, y = self.parameters[:, PARAMETERS["rotor_x"]], self.parameters[:, PARAMETERS["rotor_y"]]
         return (x.square() + y.square()).mean(dim=-1).sqrt()
+
+
+RewardTerm = Callable[[QuadrotorTransition], Any]
+"""Maps a transition of N robots to (N,)."""
+
+TERMS: Mapping[str, RewardTerm] = {
+    "near": lambda s: (-4.0 * s.distance).exp(),
+    "at_goal": lambda s: (-25.0 * s.distance).exp(),
+    "distance": lambda s: s.distance,
+    "squared": lambda s: s.position.square().sum(dim=-1),
+    "velocity": lambda s: s.speed,
+    "rates": lambda s: s.angular_velocity.square().sum(dim=-1),
+    "tilt": lambda s: 1.0 - s.up_z,
+    "heading": lambda s: 1.0 - s.heading_cos,
+    "action_change": lambda s: (s.action - s.last_action).square().sum(dim=-1),
+}
+"""The terms by the names of their weights in :class:`Reward`."""

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from rlstack.kinds.quadrotor.spec import Quadrotor
-from rlstack.sim.batch.dynamics import Model, advance
-from rlstack.sim.batch.layout import PARAMETER_WIDTH, STATE, STATE_WIDTH
-from rlstack.tasks.core import tracing
+from rlstack.sim.batch_quadrotor.dynamics import QuadrotorModel, advance
+from rlstack.sim.batch_quadrotor.layout import PARAMETER_WIDTH, STATE, STATE_WIDTH
 from rlstack.tasks.core.pipeline import Pipeline, rotation_matrix, to_body
-from rlstack.tasks.core.step import FusedStep, Rows
+from rlstack.tasks.core.step import FusedStep, Rows, as_objects
+from rlstack.tasks.core.torch_tracing import trace_call
 from rlstack.tasks.quadrotor.privileged import Privileged
 from rlstack.tasks.quadrotor.rewards import QuadrotorTransition
 
@@ -26,25 +26,26 @@ class QuadrotorStep(FusedStep):
     For a task with a path, its input ``goal`` holds x of the path points in the observation, of the reference after the
     step and of that reference's velocity, then y, then z.
 
-    Args:
-        task: The task's configuration.
-        robot: The quadrotor.
-        pipeline: On the CPU.
-        privileged: The critic's privileged terms.
-        model: The physics.
-        device: Device of the kernels.
+    Args as for :class:`FusedStep`; ``privileged`` are the critic's terms.
     """
 
     state_width, parameter_width, noise_width = STATE_WIDTH, PARAMETER_WIDTH, NOISE_WIDTH
     advance = advance
-    parks = False
+    parks_lost = False
 
     def __init__(
-        self, task: Any, robot: Quadrotor, pipeline: Pipeline, privileged: Privileged, model: Model, device: str = "cpu"
+        self,
+        task: Any,
+        robot: Quadrotor,
+        pipeline: Pipeline,
+        privileged: Privileged,
+        model: QuadrotorModel,
+        device: str = "cpu",
     ) -> None:
         self.privileged = privileged
         self.window: tuple[int, ...] = getattr(task, "path_window", ())
         """Steps ahead of the observed path points; empty for a task without a path."""
+        self.privileged_terms = privileged.terms(robot, bool(self.window))
         self.goal_width = 3 * (len(self.window) + 2) if self.window else 0
         inputs = {"goal": self.goal_width} if self.window else {}
         super().__init__(
@@ -64,7 +65,7 @@ class QuadrotorStep(FusedStep):
         rest = np.zeros(STATE_WIDTH)
         rest[STATE["orientation"].stop - 1] = 1.0
         rest[STATE["rotor_speed"]] = self.robot.hover_speed_rad_s
-        return _objects(rest)
+        return as_objects(rest)
 
     def _privileged(self, rows: Mapping[str, Rows]) -> Rows:
         slowest, fastest = self.robot.rotor_model.speed_min_rad_s, self.robot.rotor_model.speed_max_rad_s
@@ -79,8 +80,8 @@ class QuadrotorStep(FusedStep):
     ) -> tuple[list[Any], Any]:
         goal = rows.get("goal")
         reference, velocity = (np.zeros(3), np.zeros(3)) if goal is None else self._points(goal)[1:]
-        arguments = moved, action, memory["last_action"], _objects(reference), _objects(velocity), rows["parameters"]
-        terms, lost = tracing.call(self._judge, *arguments)
+        goals = as_objects(reference), as_objects(velocity)
+        terms, lost = trace_call(self._reward_terms, moved, action, memory["last_action"], *goals, rows["parameters"])
         values = [np.asarray(value).reshape(-1)[0] for value in terms.values()]
         return values, np.asarray(lost, dtype=object).reshape(-1)[0]
 
@@ -89,33 +90,31 @@ class QuadrotorStep(FusedStep):
         orientation = state[STATE["orientation"]]
         # a quaternion changes by half the rotation vector
         turned = orientation + noise[3:7] * (0.5 * sigma.orientation_rad)
-        velocity = tracing.call(
-            lambda q, v: to_body(rotation_matrix(q), v), orientation, state[STATE["linear_velocity"]]
-        )
+        velocity = trace_call(lambda q, v: to_body(rotation_matrix(q), v), orientation, state[STATE["linear_velocity"]])
         signals = {
             "position": state[STATE["position"]] + noise[0:3] * sigma.position_m,
             "orientation": turned * (1.0 / np.sqrt((turned * turned).sum())),
             "linear_velocity": velocity + noise[7:10] * sigma.linear_velocity_m_s,
             "angular_velocity": state[STATE["angular_velocity"]] + noise[10:13] * sigma.angular_velocity_rad_s,
-            "goal_position": _objects(np.zeros(3)),
-            "goal_orientation": _objects(np.array([0.0, 0.0, 0.0, 1.0])),
+            "goal_position": as_objects(np.zeros(3)),
+            "goal_orientation": as_objects(np.array([0.0, 0.0, 0.0, 1.0])),
             **self._robot_signals(),
         }
         if self.window:
             points = self._points(rows["goal"])[0]
             signals["path_position"] = points
-            signals["path_time"] = _objects(np.array(self.window) / self.task.rate_hz)
-            signals["path_orientation"] = _objects(np.tile([0.0, 0.0, 0.0, 1.0], (len(points), 1)))
+            signals["path_time"] = as_objects(np.array(self.window) / self.task.rate_hz)
+            signals["path_orientation"] = as_objects(np.tile([0.0, 0.0, 0.0, 1.0], (len(points), 1)))
         return {name: signals[name] for name in self.task.inputs}
 
     def _robot_signals(self) -> dict[str, Rows]:
         """Return the robot file's inputs, for policies of more than one robot."""
         model = self.robot.rotor_model
         return {
-            "rotor_position": _objects(self.robot.rotor_positions),
-            "rotor_yaw_sign": _objects(self.robot.yaw_torque_signs),
-            "rotor_speed_min": _objects(np.array([model.speed_min_rad_s])),
-            "rotor_speed_max": _objects(np.array([model.speed_max_rad_s])),
+            "rotor_position": as_objects(self.robot.rotor_positions),
+            "rotor_yaw_sign": as_objects(self.robot.yaw_torque_signs),
+            "rotor_speed_min": as_objects(np.array([model.speed_min_rad_s])),
+            "rotor_speed_max": as_objects(np.array([model.speed_max_rad_s])),
         }
 
     def _points(self, goal: Rows) -> tuple[Rows, Rows, Rows]:
@@ -123,11 +122,7 @@ class QuadrotorStep(FusedStep):
         columns = goal.reshape(3, len(self.window) + 2)
         return columns[:, :-2].T, columns[:, -2], columns[:, -1]
 
-    def _judge(self, state: Any, action: Any, last: Any, position: Any, velocity: Any, parameters: Any) -> Any:
-        view = QuadrotorTransition(state, action, last, position, velocity, parameters)
-        weighted = {n: weight / self.task.rate_hz * term(view) for n, (weight, term) in self.terms.items()}
-        return weighted, self.task.lost(view)
-
-
-def _objects(array: Any) -> Rows:
-    return np.asarray(array, dtype=object)
+    def _reward_terms(self, state: Any, action: Any, last: Any, position: Any, velocity: Any, parameters: Any) -> Any:
+        transition = QuadrotorTransition(state, action, last, position, velocity, parameters)
+        weighted = {n: weight / self.task.rate_hz * term(transition) for n, (weight, term) in self.terms.items()}
+        return weighted, self.task.lost(transition)

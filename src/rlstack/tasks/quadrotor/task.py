@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.kinds.quadrotor.spec import Quadrotor
-from rlstack.robots import RobotSpec
 from rlstack.schema import value
 from rlstack.sim.perturbation import Perturbation
+from rlstack.tasks.bounds import Bounds
 from rlstack.tasks.core.task import Task
-from rlstack.tasks.quadrotor.sampling import Randomisation
+from rlstack.tasks.quadrotor.rewards import TERMS, QuadrotorTransition, Reward, RewardTerm
+from rlstack.tasks.quadrotor.sampling import Randomisation, Starts
 from rlstack.tasks.quadrotor.scenario import Scenario
+from rlstack.tasks.quadrotor.success_criteria import SuccessCriteria
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rlstack.tasks.core.card import TaskCard
     from rlstack.tasks.core.pipeline import Pipeline
-    from rlstack.tasks.quadrotor.environment import QuadrotorEnvironment
-    from rlstack.tasks.quadrotor.rewards import QuadrotorTransition
-    from rlstack.tasks.quadrotor.terms import Term
+    from rlstack.tasks.core.task_card import Row, TaskCard
+    from rlstack.tasks.quadrotor.observations import Term
 
 MOTION = ("position", "orientation", "linear_velocity", "angular_velocity")
 """Inputs of every quadrotor policy."""
@@ -45,29 +46,21 @@ class Noise:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reward:
-    """Weights of the reward terms, per second except ``lost``. Each task sets its own."""
+class PathObservation:
+    """Settings of the observation of a path."""
 
-    near: float = value(0.0)
-    """exp(-4 d) of the distance d in m to the goal, or to the path's current point."""
-    at_goal: float = value(0.0)
-    """exp(-25 d)."""
-    distance: float = value(0.0)
-    """Distance in m: has a slope far away, where the exponentials are flat."""
-    squared: float = value(0.0)
-    """Squared distance in m^2, as in a root mean square error."""
-    velocity: float = value(0.0)
-    """Speed in m/s, relative to the path's."""
-    rates: float = value(0.0)
-    """Squared body rates in rad^2/s^2: with motor lag, a fast attitude loop oscillates."""
-    tilt: float = value(0.0)
-    """1 - cos of the tilt."""
-    heading: float = value(0.0)
-    """1 - cos of the heading error."""
-    action_change: float = value(0.0)
-    """Squared change of the action."""
-    lost: float = value(-2.0)
-    """Once, when the robot is lost."""
+    max_position_error_m: float = value(1.0, unit="m", above=0.0)
+    """Bound on the observed distance to the path; farther paths keep their direction."""
+    ahead_s: tuple[float, ...] = value((0.05, 0.1, 0.2, 0.3, 0.45, 0.6), unit="s", above=0.0)
+    """Times ahead of the observed path points."""
+
+    def __post_init__(self) -> None:
+        if not self.ahead_s:
+            raise ValueError("ahead_s: [] is not allowed: must be at least one time, such as [0.1].")
+
+    def window(self, rate_hz: float) -> tuple[int, ...]:
+        """Return the steps ahead of a path's present point and of its points ``ahead_s`` s ahead."""
+        return (0, *(max(1, round(t * rate_hz)) for t in self.ahead_s))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +97,13 @@ class QuadrotorTask(Task, ABC):
     reward: Reward = field(default_factory=Reward)
 
     kind = "quadrotor"
+    environment_class = "rlstack.tasks.quadrotor.environment:QuadrotorEnvironment"
+    criteria: ClassVar[SuccessCriteria]
+    """Success and failure of a held-out episode."""
+    bounds: ClassVar[Bounds]
+    """Pass bounds in the batch simulator."""
+    bounds_over_topics: ClassVar[Bounds]
+    """Pass bounds in every backend over topics."""
     outputs = ("rotor_speed",)
     verification = "quadrotor"
     differentiable = True
@@ -123,52 +123,57 @@ class QuadrotorTask(Task, ABC):
         """Ranges of the vehicles' parameters, for a policy of more than one robot."""
         return {}
 
-    def reference(self, robot: RobotSpec) -> Quadrotor:
-        """Return the robot to train on: ``robot`` itself.
-
-        Raises:
-            UserError: It is a robot of another kind.
-        """
-        checked: Quadrotor = super().reference(robot)
-        return checked
-
     @abstractmethod
     def held_out(self, rng: np.random.Generator, count: int, robot: Quadrotor, disturbances: bool = True) -> Scenario:
-        """Draw held-out evaluation episodes."""
+        """Draw held-out evaluation episodes.
 
-    def environment(
-        self, robot: Quadrotor, pipeline: Pipeline, count: int, device: str, seed: int
-    ) -> QuadrotorEnvironment:
-        """Return N copies of the task for training."""
-        from rlstack.tasks.quadrotor.environment import QuadrotorEnvironment
-
-        return QuadrotorEnvironment(self, robot, pipeline, count, device=device, seed=seed)
+        Args:
+            rng: Generator with a seed that training does not use.
+            count: Number of episodes.
+            robot: The quadrotor.
+            disturbances: Cycle through the task's own disturbances, wind gusts, mass and motor changes; with False all
+                have the task's own.
+        """
 
     def card(self, robot: Quadrotor, pipeline: Pipeline) -> TaskCard:
         """Return the task card."""
-        from rlstack.tasks.quadrotor.card import quadrotor_card
+        from rlstack.tasks.core.task_card import TaskCard, bound_rows, episode_length, reward_rows, timed_out
+        from rlstack.tasks.quadrotor.privileged import privileged_terms
 
-        return quadrotor_card(self, robot, pipeline)
+        criteria = self.criteria
+        limits = [field for field in dataclasses.fields(self) if field.name.startswith("lost_")]
+        beyond = [f"beyond {f.name} = {getattr(self, f.name):g} {f.metadata['unit']}" for f in limits]
+        return TaskCard(
+            length=episode_length(self),
+            critic=privileged_terms(self, robot).terms(robot, bool(self.path_window)),
+            actions=self.actions(robot, pipeline),
+            rewards=reward_rows(self.reward_terms(), self.reward.lost),
+            endings=(("lost", ", ".join([*beyond, "or not finite"])), timed_out(self)),
+            episode="flight",
+            criteria=(
+                (
+                    "succeeds",
+                    f"never farther than {criteria.radius_m:g} m from {criteria.from_s:g} s to {criteria.to_s:g} s"
+                    f" of {criteria.duration_s:g} s",
+                ),
+                ("lost", f"ever farther than {criteria.lost_m:g} m"),
+            ),
+            bounded_columns=("batch simulator", "over topics"),
+            bounds=bound_rows((self.bounds, self.bounds_over_topics)),
+        )
+
+    def actions(self, robot: Quadrotor, pipeline: Pipeline) -> tuple[Row, ...]:
+        """Return name, commands at -1 and +1, and unit of each action."""
+        limits = zip(robot.rotor_names, pipeline.minimum.tolist(), pipeline.maximum.tolist())
+        return tuple((rotor, f"{low:g}", f"{high:g}", "rad/s") for rotor, low, high in limits)
 
     def validation(self, rng: np.random.Generator, count: int, robot: Quadrotor) -> Scenario:
         """Draw the validation episodes that select the best policy of a run."""
         return self.held_out(rng, count, robot, disturbances=False)
 
-    def reward_terms(self) -> Mapping[str, tuple[float, Callable[[QuadrotorTransition], Tensor]]]:
+    def reward_terms(self) -> Mapping[str, tuple[float, RewardTerm]]:
         """Return ``{name: (weight, term)}`` of the terms with a weight; each term maps a transition to (N,)."""
-        terms: dict[str, Callable[[QuadrotorTransition], Tensor]] = {
-            "near": lambda s: (-4.0 * s.distance).exp(),
-            "at_goal": lambda s: (-25.0 * s.distance).exp(),
-            "distance": lambda s: s.distance,
-            "squared": lambda s: s.position.square().sum(dim=-1),
-            "velocity": lambda s: s.speed,
-            "rates": lambda s: s.angular_velocity.square().sum(dim=-1),
-            "tilt": lambda s: 1.0 - s.up_z,
-            "heading": lambda s: 1.0 - s.heading_cos,
-            "action_change": lambda s: (s.action - s.last_action).square().sum(dim=-1),
-        }
-        weights = {name: getattr(self.reward, name) for name in terms}
-        return {name: (weight, terms[name]) for name, weight in weights.items() if weight != 0.0}
+        return self.weighted(TERMS)
 
     def lost(self, view: QuadrotorTransition) -> Tensor:
         """Return (N,) bool: robots that left the region, spin too fast, or have a state that is not finite."""
@@ -176,15 +181,30 @@ class QuadrotorTask(Task, ABC):
         return ~(near & (view.angular_velocity.abs() <= self.lost_rad_s).all(dim=-1))
 
 
-def check_ahead(ahead_s: tuple[float, ...]) -> None:
-    """Raise ``ValueError`` if a path-following policy has no look-ahead points."""
-    if not ahead_s:
-        raise ValueError("ahead_s: [] is not allowed: must be at least one time, such as [0.1].")
+class SingleRobotTask(QuadrotorTask, ABC):
+    """A task for one robot; a subclass has the fields ``starts`` and ``randomisation``."""
 
+    starts: Starts
+    randomisation: Randomisation
 
-def path_steps(ahead_s: tuple[float, ...], rate_hz: float) -> tuple[int, ...]:
-    """Return the steps ahead of a path's present point and of its points ``ahead_s`` s ahead."""
-    return (0, *(max(1, round(t * rate_hz)) for t in ahead_s))
+    @property
+    def max_delay_s(self) -> float:
+        """Longest delay of commands that training draws, s."""
+        return self.randomisation.delay_s[1]
+
+    def sample(self, rng: np.random.Generator, count: int, robot: Quadrotor, scale: float = 1.0) -> Scenario:
+        """Draw training episodes without their paths, which start at the origin: goal at the origin, heading 0."""
+        return Scenario(
+            state=self.starts.sample(rng, count, robot, scale),
+            goal_position=np.zeros((count, 3)),
+            goal_yaw=np.zeros(count),
+            perturbation=self.randomisation.sample(rng, count, robot),
+            labels=np.full(count, "task"),
+        )
+
+    def envelope(self) -> dict[str, float]:
+        """Return the conditions that the policy was trained for, with SI units in the keys."""
+        return {**self.starts.envelope(), "lost_m": self.lost_m, "lost_rad_s": self.lost_rad_s}
 
 
 def rotor_pipeline(terms: list[Term], robot: Quadrotor) -> Pipeline:
@@ -195,7 +215,7 @@ def rotor_pipeline(terms: list[Term], robot: Quadrotor) -> Pipeline:
     return Pipeline(terms, "rotor_speed", [model.speed_min_rad_s] * rotors, [model.speed_max_rad_s] * rotors)
 
 
-def dealt(
+def draw_disturbances(
     rng: np.random.Generator, count: int, robot: Quadrotor, disturbances: bool
 ) -> tuple[Perturbation, NDArray[np.str_]]:
     """Draw the disturbances of held-out episodes, and their labels.

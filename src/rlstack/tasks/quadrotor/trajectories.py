@@ -72,9 +72,7 @@ def figure_eight(
     *,
     size_m: tuple[float, float] = (2.0, 1.0),
     period_s: float = 5.5,
-    laps: float = 1.0,
-    ease_s: float = 0.0,
-    step_s: float = STEP_S,
+    **options: float,
 ) -> Paths:
     """Return ``count`` copies of the benchmark figure-eight of quadrotor controllers: 2 m by 1 m in 5.5 s.
 
@@ -87,12 +85,10 @@ def figure_eight(
         count: N.
         size_m: Size along x and y, m.
         period_s: For a lap, s.
-        laps: How many.
-        ease_s: See :func:`lissajous`.
-        step_s: Time between two poses, s.
+        options: ``laps``, ``ease_s`` and ``step_s`` of :func:`lissajous`.
     """
     amplitude = np.tile([size_m[0] / 2.0, size_m[1] / 2.0, 0.0], (count, 1))
-    return lissajous(amplitude, (1, 2, 0), (0.0, 0.0, 0.0), period_s, laps=laps, ease_s=ease_s, step_s=step_s)
+    return lissajous(amplitude, (1, 2, 0), (0.0, 0.0, 0.0), period_s, **options)
 
 
 def circle(
@@ -100,9 +96,7 @@ def circle(
     period_s: ArrayLike,
     *,
     clockwise: bool = False,
-    laps: float = 1.0,
-    ease_s: float = 0.0,
-    step_s: float = STEP_S,
+    **options: float,
 ) -> Paths:
     """Return N horizontal circles through the origin around (-radius, 0, 0), towards +y at first.
 
@@ -110,13 +104,11 @@ def circle(
         radius_m: (N,) or scalar, m.
         period_s: (N,) or scalar, s for a lap.
         clockwise: Fly towards -y at first, clockwise from above.
-        laps: How many.
-        ease_s: See :func:`lissajous`.
-        step_s: Time between two poses, s.
+        options: ``laps``, ``ease_s`` and ``step_s`` of :func:`lissajous`.
     """
     radius = np.atleast_1d(np.asarray(radius_m, dtype=float))
     amplitude = radius[:, None] * np.array([1.0, -1.0 if clockwise else 1.0, 0.0])
-    return lissajous(amplitude, (1, 1, 0), (np.pi / 2.0, 0.0, 0.0), period_s, laps=laps, ease_s=ease_s, step_s=step_s)
+    return lissajous(amplitude, (1, 1, 0), (np.pi / 2.0, 0.0, 0.0), period_s, **options)
 
 
 def random_figures(
@@ -129,9 +121,7 @@ def random_figures(
     Args:
         rng: Random generator.
         count: N.
-        duration_s: Least duration of each path, s.
-        ease_s: See :func:`lissajous`; 0: starts at full speed.
-        step_s: Time between two poses, s.
+        duration_s: Least duration of each path, s; the others are those of :func:`lissajous`.
     """
     amplitude = rng.uniform(0.3, 1.2, (count, 3)) * np.array([1.0, 0.6, 0.3])
     cycles = np.array([[1, 2, 1], [1, 1, 2], [1, 2, 3], [1, 3, 2]])[rng.integers(0, 4, count)]
@@ -223,8 +213,8 @@ def random_polynomials(
         duration_s: Duration of each path, s.
         legs: Waypoints after the origin.
         size_m: The box around the origin, m.
-        speed_share: Range of the largest speed, as a share of the robot's limit (``limits.linear_velocity_m_s``).
-        acceleration_share: Range of the largest acceleration, as a share of what :func:`slow_down` says.
+        speed_share: As for :func:`random_lissajous`.
+        acceleration_share: As for :func:`random_lissajous`.
         turning: Whether the heading changes smoothly between waypoints; otherwise it stays constant.
         step_s: Time between two poses, s.
     """

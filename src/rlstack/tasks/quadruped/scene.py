@@ -1,4 +1,4 @@
-"""N quadrupeds that stand in MuJoCo worlds: trials, payloads, pushes and noise, shared by training and verification."""
+"""N standing quadrupeds in MuJoCo worlds with payloads, pushes and noise, shared by training and verification."""
 
 from __future__ import annotations
 
@@ -12,29 +12,28 @@ from rlstack.kinds.quadruped.models import lowest_foot
 from rlstack.kinds.quadruped.spec import Quadruped
 from rlstack.robots import frames
 from rlstack.robots.links import Link, LinkBox, LinkInertial
-from rlstack.robots.mjcf import BODY, add_robot, new_world
-from rlstack.robots.mjcf.parts import set_inertial
-from rlstack.sim.mujoco_worlds.devices import make_worlds
-from rlstack.sim.mujoco_worlds.worlds import MujocoWorlds, box_inertia
+from rlstack.robots.mjcf import BODY, add_robot, new_world, set_inertial
+from rlstack.sim.batch_mujoco import make_mujoco_simulator
+from rlstack.sim.batch_mujoco.simulator import MujocoSimulator, box_inertia
 
 TIMESTEP_S = 0.005
-"""Physics step; contacts are as stiff as MuJoCo's default of 20 ms, which wants steps of at most 10 ms."""
+"""Physics step; MuJoCo's default contact stiffness, a time constant of 20 ms, needs steps of at most 10 ms."""
 
 PAYLOAD = "payload"
-"""The box on the trunk."""
+"""Name of the box on the trunk."""
 _PAYLOAD_SIZE_M = (0.2, 0.12, 0.06)
 
 
 @dataclass(frozen=True)
 class StandTrials:
-    """N trials.
+    """Initial conditions and disturbances of N trials.
 
     Args:
-        joints: (N, joints) rad at the start.
-        height_m: (N,) of ``base_link`` above the floor at the start: the lowest foot touches it.
-        payload_kg: (N,).
-        push_m_s: (N, 3) what a push adds to the trunk's velocity, world.
-        push_step: (N,) after how many control periods it comes.
+        joints: (N, joints) joint positions at the start, rad.
+        height_m: (N,) height of ``base_link`` at the start, with the lowest foot on the floor.
+        payload_kg: (N,) mass of the payload.
+        push_m_s: (N, 3) velocity that a push adds to the trunk, world.
+        push_step: (N,) control period of the push.
     """
 
     joints: Array
@@ -55,9 +54,7 @@ def draw_trials(task: Any, robot: Quadruped, rng: np.random.Generator, count: in
     """Draw trials of a task such as ``quadruped_stand``."""
     joints = robot.standing + task.start_rad * rng.uniform(-1.0, 1.0, (count, len(robot.drives)))
     joints = np.clip(joints, [d.lower for d in robot.drives], [d.upper for d in robot.drives])
-    (slow, fast), (light, heavy) = task.push_m_s, task.payload_kg
-    heading, speed = rng.uniform(-np.pi, np.pi, count), rng.uniform(slow, fast, count)
-    push = np.stack([speed * np.cos(heading), speed * np.sin(heading), np.zeros(count)], axis=1)
+    (light, heavy), push = task.payload_kg, draw_pushes(task.push_m_s, rng, count)
     earliest, latest = (round(moment * task.rate_hz) for moment in task.push_at_s)
     return StandTrials(
         joints=joints,
@@ -66,6 +63,12 @@ def draw_trials(task: Any, robot: Quadruped, rng: np.random.Generator, count: in
         push_m_s=push,
         push_step=rng.integers(earliest, latest, count, endpoint=True),
     )
+
+
+def draw_pushes(speed_m_s: tuple[float, float], rng: np.random.Generator, count: int) -> Array:
+    """Draw velocities (count, 3) m/s over the floor, of any direction, with speeds in a range."""
+    heading, speed = rng.uniform(-np.pi, np.pi, count), rng.uniform(speed_m_s[0], speed_m_s[1], count)
+    return np.stack([speed * np.cos(heading), speed * np.sin(heading), np.zeros(count)], axis=1)
 
 
 def carrying(robot: Quadruped, payload_kg: float) -> Quadruped:
@@ -84,12 +87,8 @@ def carrying(robot: Quadruped, payload_kg: float) -> Quadruped:
 
 def stand_worlds(
     robot: Quadruped, count: int, *, period_s: float, device: str = "cpu", threads: int | None = None
-) -> MujocoWorlds:
-    """Return N worlds, each with a floor and a robot that carries a payload of its own.
-
-    Raises:
-        UserError: MuJoCo or the device is not there.
-    """
+) -> MujocoSimulator:
+    """Return N worlds, each with a floor and a robot with its own payload; errors as of ``make_mujoco_simulator``."""
     spec, loaded = new_world(timestep_s=TIMESTEP_S), carrying(robot, 1.0)
     add_robot(spec, loaded, timestep_s=TIMESTEP_S)
     payload = spec.body(PAYLOAD)
@@ -98,22 +97,13 @@ def stand_worlds(
     assert inertial is not None
     payload.fullinertia = [np.nan] * 6  # MuJoCo would sort the moments, and worlds vary them along the box's own axes
     set_inertial(payload, inertial.piece)
-    return make_worlds(
+    return make_mujoco_simulator(
         spec.compile(), robot.drives, count, period_s=period_s, varied=True, device=device, threads=threads
     )
 
 
 class StandScene:
-    """N quadrupeds at their trials.
-
-    Args:
-        task: What they do.
-        robot: Which.
-        count: N.
-        seed: Of the noise.
-        threads: Threads that step the worlds; None: one per core.
-        device: That steps them; see :func:`rlstack.sim.mujoco_worlds.devices.make_worlds`.
-    """
+    """N quadrupeds in their trials; arguments as of :class:`rlstack.tasks.manipulator.scene.ArmScene`."""
 
     def __init__(
         self, task: Any, robot: Quadruped, count: int, seed: int, threads: int | None = None, device: str = "cpu"
@@ -122,8 +112,13 @@ class StandScene:
         self.worlds = stand_worlds(robot, count, period_s=1.0 / task.rate_hz, device=device, threads=threads)
         self.payload_kg, self.push_m_s = np.ones(count), np.zeros((count, 3))
         self.push_step = np.zeros(count, dtype=np.intp)
+        self.foot_friction, self.gains = np.ones(count), np.ones((count, len(robot.drives)))
+        """Shares of the robot file's, (N,) and (N, joints)."""
+        self.seed(seed)
+
+    def seed(self, seed: int) -> None:
+        """Seed the noise."""
         self.rng = np.random.default_rng((seed, 1))
-        """Draws the noise."""
 
     def start(self, index: Index, trials: StandTrials) -> None:
         """Begin trials (n) in some worlds."""
@@ -135,19 +130,26 @@ class StandScene:
         self.load(index, trials.payload_kg)
 
     def load(self, index: Index, payload_kg: Array) -> None:
-        """Put payloads (n,) kg on the robots of some worlds."""
+        """Set the payloads (n,) kg in some worlds."""
         self.payload_kg[index] = payload_kg
         half = np.tile(0.5 * np.array(_PAYLOAD_SIZE_M), (len(index), 1))
         self.worlds.vary(index, PAYLOAD, half, payload_kg, np.ones(len(index)))
 
+    def vary(self, index: Index, foot_friction: Array, gains: Array) -> None:
+        """Set the feet's friction (n,) and the joints' gains (n, joints), as shares of the file's, in some worlds."""
+        self.foot_friction[index], self.gains[index] = foot_friction, gains
+        for foot in self.robot.feet.links:
+            self.worlds.vary_friction(index, foot, self.robot.feet.friction * foot_friction)
+        self.worlds.vary_gains(index, gains)
+
     def push(self, age: Index) -> None:
-        """Push the robots whose trials are ``age`` (N,) control periods old, where it is time."""
+        """Push the robots whose trial's ``age`` (N,), in control periods, is that of their push."""
         linear, _ = self.worlds.twist(BODY)  # a view of the states
         pushed = age == self.push_step
         linear[pushed] += self.push_m_s[pushed]
 
     def true(self) -> dict[str, Array]:
-        """Return signals as they are now, (N, ...)."""
+        """Return the present signals (N, ...), without noise."""
         _, orientation = self.worlds.pose(BODY)
         linear, angular = self.worlds.twist(BODY)
         return {
@@ -159,27 +161,27 @@ class StandScene:
         }
 
     def noisy(self, signals: dict[str, Array]) -> dict[str, Array]:
-        """Return signals (n, ...) as they are sensed."""
+        """Return signals (n, ...) with sensor noise."""
         return noisy(self.task.noise, signals, self.rng)
 
-    def posture(self) -> tuple[Array, Array]:
-        """Return heights (N,) m of ``base_link`` above the floor and tilts (N,) rad."""
+    def posture(self) -> tuple[Array, Array, Array]:
+        """Return heights (N,) m of ``base_link`` above the floor, tilts (N,) rad and places (N, 2) m over the floor."""
         position, orientation = self.worlds.pose(BODY)
-        return position[:, 2], frames.tilt(orientation)
+        return position[:, 2], frames.tilt(orientation), position[:, :2]
 
     def lost(self) -> Mask:
-        """Return (N,) who has fallen, or whose state is not finite."""
-        height, tilt = self.posture()
+        """Return (N,) whether a robot has fallen or its state is not finite."""
+        height, tilt, _ = self.posture()
         fallen: Mask = ~np.isfinite(self.worlds.state).all(axis=1) | self.task.fallen(height, tilt)
         return fallen
 
     def close(self) -> None:
-        """End the threads."""
+        """Stop the threads."""
         self.worlds.close()
 
 
 def noisy(noise: Any, signals: dict[str, Array], rng: np.random.Generator) -> dict[str, Array]:
-    """Return signals (..., n) with white noise, whose standard deviations are the fields of ``noise``."""
+    """Return signals (..., elements) with white noise; fields of ``noise`` are its standard deviations."""
     sensed = dict(signals)
     for name in ("linear_velocity", "angular_velocity", "joint_position", "joint_velocity"):
         sensed[name] = signals[name] + getattr(noise, name) * rng.standard_normal(signals[name].shape)

@@ -10,12 +10,11 @@ import torch
 from torch import Tensor
 
 from rlstack.kinds.wheeled_base.spec import WheeledBase
-from rlstack.sim.bases.layout import STATE, STATE_WIDTH
-from rlstack.sim.bases.lidar import BaseLidar
-from rlstack.sim.bases.parameters import drawn
-from rlstack.tasks.core.environment import Arrays, BatchEnvironment
-from rlstack.tasks.core.pipeline import Pipeline, TermInfo
-from rlstack.tasks.wheeled_base.card import critic_columns
+from rlstack.sim.batch_wheeled_base.layout import BOX_ROWS, CIRCLE_ROWS, STATE, STATE_WIDTH
+from rlstack.sim.batch_wheeled_base.obstacle_lidar import ObstacleLidar
+from rlstack.sim.batch_wheeled_base.parameters import drawn
+from rlstack.tasks.core.batch_environment import Arrays, BatchEnvironment
+from rlstack.tasks.core.pipeline import Pipeline
 from rlstack.tasks.wheeled_base.maps import MapArrays
 from rlstack.tasks.wheeled_base.pedestrians import Pedestrians
 from rlstack.tasks.wheeled_base.step import GOAL_WIDTH, BaseStep
@@ -27,14 +26,14 @@ PARAMETER_POOL = 4096
 class BaseEnvironment(BatchEnvironment):
     """N copies of a :class:`rlstack.tasks.wheeled_base.task.BaseTask`; see :class:`BatchEnvironment`."""
 
-    kept = (*BatchEnvironment.kept, "boxes", "circles", "goal", "pick")
+    saved_arrays = (*BatchEnvironment.saved_arrays, "boxes", "circles", "goal", "pick")
 
     def __init__(
         self, task: Any, robot: WheeledBase, pipeline: Pipeline, count: int, device: str = "cpu", seed: int = 0
     ) -> None:
         super().__init__(task, robot, pipeline, count, device, seed)
         self.rng = np.random.default_rng(seed)
-        self.pedestrians: Pedestrians | None = task.pedestrians(robot, count, device, seed)
+        self.pedestrians: Pedestrians | None = task.pedestrians(robot, count, device)
         moving = self.pedestrians.rows if self.pedestrians is not None else 0
         boxes, circles = task.obstacles
         step = BaseStep(task, robot, pipeline, boxes, circles + moving // 5, str(self.device))
@@ -47,14 +46,11 @@ class BaseEnvironment(BatchEnvironment):
         self.pick = torch.zeros(count, dtype=torch.long, device=self.device)
         """Index of each robot's map."""
         self._robots = torch.from_numpy(drawn(robot, PARAMETER_POOL, self.rng)).to(self.device)
-        self._lidar = _lidar(robot, step) if step.rays else None
+        boxes, circles = step.box_rows // BOX_ROWS, step.circle_rows // CIRCLE_ROWS
+        self._lidar = ObstacleLidar(robot.lidars["scan"], boxes, circles, step.rays, step.device) if step.rays else None
         self.progress = 0.0
         self.maps = self._stage(0)
         self.reset_all()
-
-    def critic_table(self) -> list[TermInfo]:
-        """Return one row for each term of the critic's observation, in order."""
-        return [*self.pipeline.table(), *critic_columns(self.pipeline)]
 
     def set_progress(self, done: float) -> None:
         """Set the curriculum to the share ``done`` of the training steps; maps get harder with it."""
@@ -154,21 +150,3 @@ class BaseEnvironment(BatchEnvironment):
         while len(self._stages) <= stage:
             self._stages.append(self.task.draw_maps(self.robot, len(self._stages), self.rng, self.device))
         return self._stages[stage]
-
-
-def _lidar(robot: WheeledBase, step: BaseStep) -> BaseLidar:
-    lidar = robot.lidars["scan"]
-    return BaseLidar(
-        lidar.angles_rad[list(step.rays)],
-        (lidar.position_m[0], lidar.position_m[1]),
-        lidar.rpy_rad[2],
-        range_min_m=lidar.range_min_m,
-        range_max_m=lidar.range_max_m,
-        boxes=step.box_rows // 6,
-        circles=step.circle_rows // 5,
-        noise_m=lidar.noise_m,
-        noise_share=lidar.noise_share,
-        dropout=lidar.dropout,
-        spacing_rad=lidar.angle_increment_rad,
-        device=step.device,
-    )

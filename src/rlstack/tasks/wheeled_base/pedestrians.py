@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from rlstack.fused import zeros
-from rlstack.sim.bases.dynamics import heading
-from rlstack.sim.bases.layout import BOX_ROWS, CIRCLE_ROWS, STATE
-from rlstack.sim.bases.people import PERSON_WIDTH, WALK_WIDTH, Crowd, Layout, Orca, SocialForce
+from rlstack.sim.batch_wheeled_base.dynamics import heading
+from rlstack.sim.batch_wheeled_base.layout import BOX_ROWS, CIRCLE_ROWS, STATE
+from rlstack.sim.crowds.walking_models import PERSON_WIDTH, WALK_WIDTH, Crowd, CrowdLayout, Orca, SocialForce
 
 
 class Pedestrians:
@@ -40,7 +40,7 @@ class Pedestrians:
         device: str,
     ) -> None:
         self.rows = CIRCLE_ROWS * people
-        self._crowd = Crowd(Layout(people, still + people, boxes), period_s, rule, device)
+        self._crowd = Crowd(CrowdLayout(people, still + people, boxes), period_s, rule, device)
 
         def rows(width: int) -> Tensor:
             return torch.as_tensor(zeros(width, count, device))

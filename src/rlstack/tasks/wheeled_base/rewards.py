@@ -1,16 +1,46 @@
-"""The transition of a base that reward terms and endings are functions of."""
+"""Rewards of mobile-base tasks: their weights, the transition of a base, and reward terms by name."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from rlstack.fused import clip, maximum
-from rlstack.sim.bases.clearance import clearance
-from rlstack.sim.bases.dynamics import heading
-from rlstack.sim.bases.layout import CIRCLE_ROWS, STATE
+from rlstack.schema import value
+from rlstack.sim.batch_wheeled_base.clearance import clearance
+from rlstack.sim.batch_wheeled_base.dynamics import heading
+from rlstack.sim.batch_wheeled_base.layout import CIRCLE_ROWS, STATE
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseReward:
+    """Weights of the reward terms, per second except ``lost``. Each task sets its own."""
+
+    progress: float = value(1.0)
+    """Speed along the path to the goal as a share of the greatest."""
+    facing: float = value(0.0)
+    """Cosine from the heading to the path: gives a stationary robot a gradient to turn."""
+    near: float = value(0.0)
+    """Squared share of the margin that is missing."""
+    margin_m: float = value(0.1, unit="m", above=0.0)
+    """Clearance below which ``near`` applies."""
+    ahead: float = value(0.0)
+    """The same for the robot's predicted position at constant velocity."""
+    ahead_s: float = value(0.7, unit="s", above=0.0)
+    """Prediction time."""
+    turning: float = value(0.0)
+    """Squared turning rate, rad/s."""
+    action_change: float = value(0.0)
+    """Squared change of the action."""
+    rest: float = value(0.0)
+    """Squared share of the greatest speed, at the goal."""
+    heading: float = value(0.0)
+    """1 - cos of the heading error, at the goal."""
+    lost: float = value(-2.0)
+    """Once, at a collision."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +48,7 @@ class BaseTransition:
     """One robot after a step, as rows of expressions of :mod:`rlstack.fused` (or arrays (rows, N)).
 
     Args:
-        state: As in :data:`rlstack.sim.bases.layout.STATE`.
+        state: As in :data:`rlstack.sim.batch_wheeled_base.layout.STATE`.
         action: (actions,) -1..1.
         last_action: The previous action.
         goal: (4,): place, m; z and w of its heading's quaternion.
@@ -106,6 +136,24 @@ class BaseTransition:
         """Return 1 at the goal, falling to 0 at ``radius_m`` from it."""
         share = maximum(1.0 - self.distance * (1.0 / radius_m), 0.0)
         return share * share * (3.0 - 2.0 * share)
+
+
+RewardTerm = Callable[[BaseTransition], Any]
+"""Maps a transition to an expression."""
+
+
+def reward_terms(reward: BaseReward, arrival_m: float) -> dict[str, RewardTerm]:
+    """Return the terms by the names of their weights in :class:`BaseReward`; a goal is reached within ``arrival_m``."""
+    return {
+        "progress": lambda s: s.progress,
+        "facing": lambda s: s.facing,
+        "near": lambda s: s.too_near(reward.margin_m),
+        "ahead": lambda s: s.too_near_in(reward.ahead_s, reward.margin_m),
+        "turning": lambda s: s.yaw_rate * s.yaw_rate,
+        "action_change": lambda s: s.action_change,
+        "rest": lambda s: s.speed_share * s.near_goal(arrival_m),
+        "heading": lambda s: (1.0 - s.heading_cos) * s.near_goal(2.0 * arrival_m),
+    }
 
 
 def _missing(free: Any, margin_m: float) -> Any:

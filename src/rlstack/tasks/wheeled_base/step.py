@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from rlstack.kinds.wheeled_base.spec import WheeledBase
-from rlstack.sim.bases.clearance import clearance
-from rlstack.sim.bases.dynamics import advance
-from rlstack.sim.bases.layout import BOX_ROWS, CIRCLE_ROWS, PARAMETER_WIDTH, STATE, STATE_WIDTH
-from rlstack.sim.bases.parameters import base_model, longest_delay_s
+from rlstack.sim.batch_wheeled_base.clearance import clearance
+from rlstack.sim.batch_wheeled_base.dynamics import advance
+from rlstack.sim.batch_wheeled_base.layout import BOX_ROWS, CIRCLE_ROWS, PARAMETER_WIDTH, STATE, STATE_WIDTH
+from rlstack.sim.batch_wheeled_base.parameters import base_model
 from rlstack.tasks.core.pipeline import Pipeline
 from rlstack.tasks.core.step import FusedStep, Rows
 from rlstack.tasks.wheeled_base.rewards import BaseTransition
@@ -29,27 +29,25 @@ GOAL_WIDTH = 4
 class BaseStep(FusedStep):
     """The step of one base.
 
-    Its inputs are ``boxes`` and ``circles`` as in :mod:`rlstack.sim.bases.layout`, ``goal`` and ``guide``
+    Its inputs are ``boxes`` and ``circles`` as in :mod:`rlstack.sim.batch_wheeled_base.layout`, ``goal`` and ``guide``
     (:data:`GOAL_WIDTH`, :data:`GUIDE_WIDTH`), and ``scan``, m, of the rays that the policy uses. Gradients stop at
     guide and scan: a scan is discontinuous at edges, and the path to the goal is a fixed guide.
 
-    Args:
-        task: The task's configuration.
-        robot: The base.
-        pipeline: On the CPU.
-        boxes: Number of boxes around each robot.
-        circles: Number of circles, including pedestrians.
-        device: Device of the kernels.
+    Args as for :class:`FusedStep`; ``boxes`` and ``circles`` are their numbers around each robot, with pedestrians.
     """
 
     state_width, parameter_width = STATE_WIDTH, PARAMETER_WIDTH
     advance = advance
-    moved_first = ("circles",)
+    inputs_after_step = ("circles",)
+    privileged_terms = (
+        ("guide", GUIDE_WIDTH, "-, -, m", "the way to the goal, map"),
+        ("clearance", 1, "m", "to the nearest obstacle"),
+    )
 
     def __init__(
         self, task: Any, robot: WheeledBase, pipeline: Pipeline, boxes: int, circles: int, device: str = "cpu"
     ) -> None:
-        model = base_model(robot, task.rate_hz, longest_delay_s(robot))
+        model = base_model(robot, task.rate_hz)
         self.rays: tuple[int, ...] = task.rays(robot)
         """Indices of the scan's rays that the policy uses."""
         self.box_rows, self.circle_rows = BOX_ROWS * boxes, CIRCLE_ROWS * circles

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,22 +11,29 @@ import numpy as np
 
 from rlstack.errors import UserError
 from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.kinds.wheeled_base.spec_response import RESPONSE_PARAMETERS
 from rlstack.robots import RobotSpec
 from rlstack.schema import value
-from rlstack.sim.bases.moving_obstacles import MovingObstacles
-from rlstack.sim.bases.parameters import Speeds
+from rlstack.sim.batch_wheeled_base.parameters import Speeds
+from rlstack.sim.crowds.moving_obstacles import MovingObstacles
+from rlstack.sim.crowds.walking_models import Orca, SocialForce
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
 from rlstack.tasks.core.task import Task
-from rlstack.tasks.wheeled_base.rewards import BaseTransition
+from rlstack.tasks.wheeled_base.rewards import BaseReward, BaseTransition, RewardTerm, reward_terms
 
 if TYPE_CHECKING:
     import torch
 
-    from rlstack.tasks.core.card import Row, TaskCard
     from rlstack.tasks.core.pipeline import Pipeline, Term
-    from rlstack.tasks.wheeled_base.environment import BaseEnvironment
+    from rlstack.tasks.core.task_card import Row, TaskCard
     from rlstack.tasks.wheeled_base.maps import MapArrays
     from rlstack.tasks.wheeled_base.pedestrians import Pedestrians
+
+
+def check_scan(robot: WheeledBase) -> None:
+    """Raise ``UserError`` if the robot has no lidar called ``scan``."""
+    if "scan" not in robot.lidars:
+        raise UserError(f"{robot.name} has no lidar called 'scan', which this task sees with: add one to its file.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,31 +47,15 @@ class BaseNoise:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BaseReward:
-    """Weights of the reward terms, per second except ``lost``. Each task sets its own."""
+class ScanObservation:
+    """Settings of the observation."""
 
-    progress: float = value(1.0)
-    """Speed along the path to the goal as a share of the greatest."""
-    facing: float = value(0.0)
-    """Cosine from the heading to the path: gives a stationary robot a gradient to turn."""
-    near: float = value(0.0)
-    """Squared share of the margin that is missing."""
-    margin_m: float = value(0.1, unit="m", above=0.0)
-    """Clearance below which ``near`` applies."""
-    ahead: float = value(0.0)
-    """The same for the robot's predicted position at constant velocity."""
-    ahead_s: float = value(0.7, unit="s", above=0.0)
-    """Prediction time."""
-    turning: float = value(0.0)
-    """Squared turning rate, rad/s."""
-    action_change: float = value(0.0)
-    """Squared change of the action."""
-    rest: float = value(0.0)
-    """Squared share of the greatest speed, at the goal."""
-    heading: float = value(0.0)
-    """1 - cos of the heading error, at the goal."""
-    lost: float = value(-2.0)
-    """Once, at a collision."""
+    rays: int = value(72, at_least=8, at_most=720)
+    """Number of evenly spaced rays of the scan in the observation."""
+    half_m: float = value(0.3, unit="m", above=0.0)
+    """Range at which closeness is one half."""
+    goal_bound_m: float = value(2.0, unit="m", above=0.0)
+    """Bound on the observed distance to the goal; farther goals keep their direction."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,9 +86,11 @@ class BaseTask(Task, ABC):
     speeds: Speeds = field(default_factory=Speeds)
     noise: BaseNoise = field(default_factory=BaseNoise)
     curriculum: Stages = field(default_factory=Stages)
+    observation: ScanObservation = field(default_factory=ScanObservation)
     reward: BaseReward = field(default_factory=BaseReward)
 
     kind = "wheeled_base"
+    environment_class = "rlstack.tasks.wheeled_base.environment:BaseEnvironment"
     inputs: ClassVar[tuple[str, ...]] = ()
     """The policy's inputs."""
     differentiable: ClassVar[bool] = True
@@ -135,8 +128,8 @@ class BaseTask(Task, ABC):
             UserError: It is not a wheeled base, or lacks a sensor of the task.
         """
         base: WheeledBase = super().reference(robot)
-        if "scan" in self.inputs and "scan" not in base.lidars:
-            raise UserError(f"{robot.name} has no lidar called 'scan', which this task sees with: add one to its file.")
+        if "scan" in self.inputs:
+            check_scan(base)
         return base
 
     def fastest_m_s(self, robot: WheeledBase) -> float:
@@ -145,11 +138,31 @@ class BaseTask(Task, ABC):
 
     def rays(self, robot: WheeledBase) -> tuple[int, ...]:
         """Return the indices of the scan's rays that the policy uses, evenly spaced; none without a scan."""
-        return ()
+        if "scan" not in self.inputs:
+            return ()
+        total, wanted = robot.lidars["scan"].rays, self.observation.rays
+        step = max(1, total // wanted)
+        return tuple(range(0, step * min(wanted, total), step))
 
-    def pedestrians(self, robot: WheeledBase, count: int, device: str, seed: int) -> Pedestrians | None:
-        """Return the pedestrians among ``count`` robots, if any."""
-        return None
+    @property
+    def people_slots(self) -> int:
+        """Largest number of pedestrians, or other moving obstacles, around each robot."""
+        return 0
+
+    @property
+    def people_rule(self) -> Orca | SocialForce:
+        """How they walk."""
+        return Orca()
+
+    def pedestrians(self, robot: WheeledBase, count: int, device: str) -> Pedestrians | None:
+        """Return the pedestrians around ``count`` robots, if any."""
+        if not self.people_slots:
+            return None
+        from rlstack.tasks.wheeled_base.pedestrians import Pedestrians
+
+        boxes, still = self.obstacles
+        people, period_s = self.people_slots, 1.0 / self.rate_hz
+        return Pedestrians(people, still, boxes, robot.radius_m, period_s, self.people_rule, count, device)
 
     def more_signals(self, rows: Mapping[str, Any]) -> dict[str, Any]:
         """Return the task's further input signals, from the step's rows."""
@@ -167,34 +180,15 @@ class BaseTask(Task, ABC):
     def envelope(self) -> dict[str, float]:
         """Return the conditions that the policy was trained for, with SI units in the keys."""
 
-    def environment(
-        self, robot: WheeledBase, pipeline: Pipeline, count: int, device: str, seed: int
-    ) -> BaseEnvironment:
-        """Return N copies of the task for training."""
-        from rlstack.tasks.wheeled_base.environment import BaseEnvironment
-
-        return BaseEnvironment(self, robot, pipeline, count, device=device, seed=seed)
-
     def pipeline(self, robot: WheeledBase) -> Pipeline:
         """Return the observation pipeline for ``robot``."""
         from rlstack.tasks.core.pipeline import Pipeline
 
         return Pipeline(self.terms(robot), self.outputs[0], *self.speeds.range(robot))
 
-    def reward_terms(self) -> Mapping[str, tuple[float, Callable[[BaseTransition], Any]]]:
+    def reward_terms(self) -> Mapping[str, tuple[float, RewardTerm]]:
         """Return ``{name: (weight, term)}`` of the terms with a weight; each maps a transition to an expression."""
-        terms: dict[str, Callable[[BaseTransition], Any]] = {
-            "progress": lambda s: s.progress,
-            "facing": lambda s: s.facing,
-            "near": lambda s: s.too_near(self.reward.margin_m),
-            "ahead": lambda s: s.too_near_in(self.reward.ahead_s, self.reward.margin_m),
-            "turning": lambda s: s.yaw_rate * s.yaw_rate,
-            "action_change": lambda s: s.action_change,
-            "rest": lambda s: s.speed_share * s.near_goal(self.arrival_m),
-            "heading": lambda s: (1.0 - s.heading_cos) * s.near_goal(2.0 * self.arrival_m),
-        }
-        weights = {name: getattr(self.reward, name) for name in terms}
-        return {name: (weight, terms[name]) for name, weight in weights.items() if weight != 0.0}
+        return self.weighted(reward_terms(self.reward, self.arrival_m))
 
     def lost(self, view: BaseTransition) -> Any:
         """Return whether the robot collides."""
@@ -202,20 +196,45 @@ class BaseTask(Task, ABC):
 
     def card(self, robot: WheeledBase, pipeline: Pipeline) -> TaskCard:
         """Return the task card."""
-        from rlstack.tasks.wheeled_base.card import base_card
+        from rlstack.tasks.core.task_card import TaskCard, bound_rows, episode_length, reward_rows
+        from rlstack.tasks.wheeled_base.step import BaseStep
 
-        return base_card(self, robot, pipeline)
+        columns = (f"on {', '.join(self.verified_on)}", "over topics", "on other maps") if self.verified_on else ()
+        goal = f"comes within {self.arrival_m:g} m of the goal in time, without a collision"
+        return TaskCard(
+            length=episode_length(self),
+            critic=BaseStep.privileged_terms,
+            actions=self.actions(pipeline),
+            rewards=reward_rows(self.reward_terms(), self.reward.lost),
+            endings=self.endings(),
+            episode="episode",
+            drawn=response_rows(robot),
+            criteria=(("succeeds", goal),),
+            bounded_columns=columns,
+            bounds=bound_rows((self.bounds, self.bounds_over_topics, self.bounds_elsewhere)),
+        )
 
     def actions(self, pipeline: Pipeline) -> tuple[Row, ...]:
         """Return name, commands at -1 and +1, and unit of each action."""
-        from rlstack.tasks.core.card import commands
+        from rlstack.tasks.core.task_card import command_rows
 
-        return commands(pipeline)
+        return command_rows(pipeline)
 
     def endings(self) -> tuple[Row, ...]:
         """Return name and condition of each ending of a training episode."""
+        from rlstack.tasks.core.task_card import timed_out
+
         return (
-            ("lost", "the footprint overlaps something, or a number is not finite"),
+            ("lost", "the footprint overlaps an obstacle, or the state is not finite"),
             ("arrived", f"nearer than {self.arrival_m:g} m to the goal"),
-            ("timed out", f"after {self.episode_s:g} s; the value of going on is counted"),
+            timed_out(self),
         )
+
+
+def response_rows(robot: WheeledBase) -> tuple[Row, ...]:
+    """Return name, range and unit of the parameters of the robots' response to commands, as drawn in training."""
+    ranges = {name: robot.response.range_of(name) for name in RESPONSE_PARAMETERS}
+    return tuple(
+        (name, f"{low:g}" if low == high else f"{low:g} .. {high:g}", "s" if name.endswith("_s") else "1")
+        for name, (low, high) in ranges.items()
+    )

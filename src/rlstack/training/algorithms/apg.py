@@ -8,7 +8,6 @@ rollout).
 from __future__ import annotations
 
 import copy
-import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,13 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from rlstack.schema import value
-from rlstack.tasks.core.interface import LearningEnvironment
+from rlstack.tasks.core.learning_environment import LearningEnvironment
 from rlstack.tasks.core.pipeline import Pipeline
-from rlstack.training.algorithm import Actor, IterationResult, NotFinite
-from rlstack.training.attention import AttentionNetwork, members_of
+from rlstack.training.algorithm import Actor, IterationResult, NotFinite, check_finite, check_widths, cosine_decay
 from rlstack.training.autograd_bptt import AutogradBPTT
 from rlstack.training.network_bptt import NetworkBPTT
-from rlstack.training.networks import Network
+from rlstack.training.networks import AttentionNetwork, Network, members_of
 from rlstack.training.optimisers import Adam
 
 
@@ -62,19 +60,13 @@ class APGSettings:
     """Activation of the hidden layers."""
 
     def __post_init__(self) -> None:
-        if not self.hidden:
-            raise ValueError("hidden: [] is not allowed: must be the widths of at least one layer.")
+        check_widths(self, "hidden")
         if self.tail >= self.window:
             raise ValueError(f"tail: {self.tail} is not allowed: must be less than window ({self.window}).")
 
 
 class APG:
-    """Learns a task by its analytic gradient; see :class:`rlstack.training.algorithm.Algorithm`.
-
-    Args:
-        settings: The recipe's algorithm settings.
-        environment: N copies of a task with a differentiable simulator.
-    """
+    """Learns a task by its analytic gradient; see :class:`rlstack.training.algorithm.Algorithm`."""
 
     Settings = APGSettings
     needs_gradients = True
@@ -84,11 +76,11 @@ class APG:
         self.steps_per_iteration = settings.window * environment.count
         pipeline = environment.pipeline
         self.window = environment.rollout(settings.window, settings.steepest)
-        self.policy, self.tape = self._made(pipeline)
+        self.policy, self.tape = self._network(pipeline)
         self.optimiser = Adam(self.policy.parameters(), lr=settings.learning_rate, betas=(0.9, 0.95), fused=True)
         self._learn_normalisation()
 
-    def _made(self, pipeline: Pipeline) -> tuple[Network | AttentionNetwork, NetworkBPTT | AutogradBPTT]:
+    def _network(self, pipeline: Pipeline) -> tuple[Network | AttentionNetwork, NetworkBPTT | AutogradBPTT]:
         settings, device = self.settings, self.environment.device
         columns, actions = pipeline.size, pipeline.action_size
         if settings.network == "attention":
@@ -98,19 +90,14 @@ class APG:
                 members_of(pipeline),
                 settings.member_width,
                 settings.hidden,
-                settings.gru_width if settings.memory else 0,
-                settings.initial_action,
-                getattr(pipeline, "action_scale", 1.0),
+                gru_width=settings.gru_width if settings.memory else 0,
+                initial_action=settings.initial_action,
+                action_scale=getattr(pipeline, "action_scale", 1.0),
             ).to(device)
             return attending, AutogradBPTT(attending, self.window, settings.window - settings.tail)
-        policy = Network(
-            columns,
-            actions,
-            settings.hidden,
-            settings.gru_width if settings.network == "gru" else 0,
-            settings.activation,
-            settings.initial_action,
-        ).to(device)
+        width = settings.gru_width if settings.network == "gru" else 0
+        policy = Network(columns, actions, settings.hidden, width, settings.activation, settings.initial_action)
+        policy.to(device)
         return policy, NetworkBPTT(policy, self.window)
 
     @torch.no_grad()
@@ -118,26 +105,20 @@ class APG:
         """Run one rollout and differentiate its return; raise ``NotFinite`` naming the term that is not finite."""
         env, settings, window, tape = self.environment, self.settings, self.window, self.tape
         env.set_progress(done)
-        rate = settings.final_learning_rate + (settings.learning_rate - settings.final_learning_rate) * 0.5 * (
-            1.0 + math.cos(math.pi * done)
-        )
+        rate = cosine_decay(settings.learning_rate, settings.final_learning_rate, done)
         self.optimiser.param_groups[0]["lr"] = rate
         final_steepest = settings.final_steepest or settings.steepest
         window.steepest = settings.steepest ** (1.0 - done) * final_steepest**done
 
-        # forward
-        window.begin()
-        tape.begin()
-        for t in range(settings.window):
-            tape.forward(t)
-            window.advance(t)
+        self._roll_out()
         window.end()
 
         # returns: a lost robot has its penalty, and no reward after it
         lost = window.at_all(window.lost)[0]
         alive = 1.0 - (lost.cumsum(dim=0) - lost).clamp(max=1.0)
         terms = (window.at_all(window.terms) * alive).sum(dim=(1, 2)) * (env.task.rate_hz / self.steps_per_iteration)
-        self._check(terms)
+        named = dict(zip(env.term_names(), terms))
+        check_finite(named, "The reward term '{}' is not finite")
 
         # backward: the objective is the mean reward per second
         window.at_all(window.seed).copy_(alive * (-env.task.rate_hz / self.steps_per_iteration))
@@ -155,8 +136,8 @@ class APG:
         # resets
         fell = lost.amax(dim=0) > 0.5
         again = torch.rand(env.count, generator=env.generator, device=env.device) < settings.restart
-        self._restart((fell | env.ended(fell) | again).nonzero().squeeze(-1))
-        earned = {f"reward/{name}": float(term) for name, term in zip(env.term_names(), terms)}
+        self._restart((fell | self.window.environment.ended(fell) | again).nonzero().squeeze(-1))
+        earned = {f"reward/{name}": float(term) for name, term in named.items()}
         scalars = {"train/learning_rate": rate, "train/gradient_norm": float(norm), **earned}
         return IterationResult(float(terms.sum()), float(fell.float().mean()), scalars)
 
@@ -184,6 +165,13 @@ class APG:
         if self.policy.gru_width:
             self.tape.hidden[:, 0] = state["hidden"].to(self.environment.device)
 
+    def _roll_out(self) -> None:
+        self.window.begin()
+        self.tape.begin()
+        for t in range(self.settings.window):
+            self.tape.forward(t)
+            self.window.advance(t)
+
     def _restart(self, index: Tensor) -> None:
         if self.policy.gru_width:
             self.tape.hidden[:, 0] = self.tape.hidden[:, self.settings.window]
@@ -193,19 +181,10 @@ class APG:
 
     @torch.no_grad()
     def _learn_normalisation(self) -> None:
-        self.window.begin()
-        self.tape.begin()
-        for t in range(self.settings.window):
-            self.tape.forward(t)
-            self.window.advance(t)
+        self._roll_out()
         seen = self.window.at_all(self.window.observation).flatten(1).T
         self.policy.normalise_by(seen.nan_to_num(0.0).clamp(-20.0, 20.0))
         self.environment.reset_all()
-
-    def _check(self, terms: Tensor) -> None:
-        for name, term in zip(self.environment.term_names(), terms):
-            if not torch.isfinite(term):
-                raise NotFinite(f"The reward term '{name}' is not finite")
 
 
 ALGORITHM = APG

@@ -7,7 +7,7 @@ learns a chunk of actions for each observation, by absolute error, and execution
 from __future__ import annotations
 
 import copy
-import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,11 @@ import torch
 from torch import Tensor
 
 from rlstack.schema import value
-from rlstack.tasks.core.interface import LearningEnvironment
+from rlstack.tasks.core.learning_environment import LearningEnvironment
 from rlstack.training.action_chunking import ChunkActor
-from rlstack.training.algorithm import Actor, IterationResult, NotFinite
+from rlstack.training.algorithm import Actor, IterationResult, check_finite, check_widths, cosine_decay
 from rlstack.training.demonstrations import DemonstrationSettings, open_demonstrations, scripted
-from rlstack.training.hindsight_replay import HindsightReplay
+from rlstack.training.hindsight_replay import HindsightReplay, episode_bounds
 from rlstack.training.optimisers import AdamW
 
 _UPDATES = 50
@@ -49,8 +49,7 @@ class CloneSettings:
     """Batch size of an update."""
 
     def __post_init__(self) -> None:
-        if not self.hidden:
-            raise ValueError("hidden: [] is not allowed: must be the widths of at least one layer.")
+        check_widths(self, "hidden")
         if self.executed > self.chunk:
             raise ValueError(f"executed: {self.executed} is not allowed: must be at most chunk ({self.chunk}).")
 
@@ -74,15 +73,8 @@ class Cloner:
 
     def __init__(self, settings: CloneSettings, columns: int, actions: int, seed: int) -> None:
         self.settings, self.rng = settings, np.random.default_rng(seed)
-        self.actor = ChunkActor(
-            columns,
-            actions,
-            settings.hidden,
-            settings.chunk,
-            settings.executed,
-            settings.decay,
-            settings.history,
-        )
+        chunk = settings.chunk, settings.executed, settings.decay, settings.history
+        self.actor = ChunkActor(columns, actions, settings.hidden, *chunk)
         self._optimiser = AdamW(self.actor.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
 
     def update(self, seen: Tensor, done: Tensor, bounds: Tensor, share: float) -> Tensor:
@@ -96,7 +88,7 @@ class Cloner:
         """
         settings = self.settings
         for group in self._optimiser.param_groups:
-            group["lr"] = settings.learning_rate * 0.5 * (1.0 + math.cos(math.pi * min(share, 1.0)))
+            group["lr"] = cosine_decay(settings.learning_rate, 0.0, share)
         drawn = torch.from_numpy(self.rng.integers(0, len(seen), settings.batch))
         first, last = bounds[drawn].unbind(dim=1)
         ahead = drawn[:, None] + torch.arange(settings.chunk)
@@ -130,13 +122,21 @@ def steps_of(*kept: HindsightReplay) -> tuple[Tensor, Tensor, Tensor]:
         if not len(index):
             continue
         held = experience.buffer.gather(index)
-        begins = np.flatnonzero(np.diff(experience.buffer.bounds(index)[0], prepend=-1))
-        ends = np.append(begins[1:], len(index))
         seen.append(held["observation"])
         done.append(held["action"])
-        bounds.append(count + np.repeat(np.stack([begins, ends - 1], axis=1), ends - begins, axis=0))
+        bounds.append(count + episode_bounds(experience.buffer, index))
         count += len(index)
     return tuple(torch.from_numpy(np.concatenate(arrays)) for arrays in (seen, done, bounds))  # type: ignore[return-value]
+
+
+def checked_losses(losses: Mapping[str, float]) -> dict[str, float]:
+    """Return an iteration's mean losses by their name in TensorBoard.
+
+    Raises:
+        NotFinite: One of them is not finite.
+    """
+    check_finite(losses, "The mean of the loss '{}' in an iteration is not finite")
+    return {f"loss/{name}": loss for name, loss in losses.items()}
 
 
 class BC:
@@ -144,12 +144,8 @@ class BC:
 
     Its steps count samples of demonstrations: the robots do not move.
 
-    Args:
-        settings: The recipe's algorithm settings.
-        environment: N copies of a task that has a scripted expert.
-
     Raises:
-        UserError: The task has none.
+        UserError: The task has no scripted expert.
     """
 
     Settings = BCSettings
@@ -182,9 +178,7 @@ class BC:
         assert self._steps is not None
         self._begun = True
         loss = torch.stack([self.cloner.update(*self._steps, done) for _ in range(_UPDATES)]).mean().item()
-        if not math.isfinite(loss):
-            raise NotFinite("The clone's mean error in an iteration is not finite")
-        return IterationResult(0.0, 0.0, {"loss/clone": loss})
+        return IterationResult(0.0, 0.0, checked_losses({"clone": loss}))
 
     def actor(self) -> Actor:
         """Return a copy of the current actor."""

@@ -8,7 +8,6 @@ is then frozen, all images become features, and these are cloned like states, wi
 from __future__ import annotations
 
 import copy
-import math
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,15 +18,15 @@ import torch
 from torch import Tensor, nn
 
 from rlstack.schema import value
-from rlstack.tasks.core.interface import LearningEnvironment
-from rlstack.training.algorithm import Actor, IterationResult, NotFinite
-from rlstack.training.algorithms.bc import Cloner, CloneSettings
+from rlstack.tasks.core.learning_environment import LearningEnvironment
+from rlstack.training.algorithm import Actor, IterationResult, cosine_decay
+from rlstack.training.algorithms.bc import Cloner, CloneSettings, checked_losses
 from rlstack.training.demonstrations import DemonstrationSettings, scripted
-from rlstack.training.image_replay import ImageReplay, chunks, open_image_replay, taken
+from rlstack.training.image_replay import ImageReplay, chunks, copy_images, open_image_replay
 from rlstack.training.optimisers import AdamW
-from rlstack.training.vision_encoder import LABELS, Encoder, VisionActor, rate_at, shifted, split_of
+from rlstack.training.vision_encoder import LABELS, Encoder, VisionActor, shifted, split_of
 
-_LOOKED, _CLONED = 20, 300
+_ENCODER_UPDATES, _POLICY_UPDATES = 20, 300
 """Updates in an iteration: of the encoder, then of the policy."""
 
 
@@ -68,7 +67,7 @@ class BCCameraSettings(CloneSettings, DemonstrationSettings):
     encoder: EncoderSettings = EncoderSettings()
 
 
-class Looker:
+class EncoderTrainer:
     """Trains an encoder on demonstrations.
 
     Args:
@@ -93,11 +92,11 @@ class Looker:
         """
         settings = self.settings
         for group in self._optimiser.param_groups:
-            group["lr"] = rate_at(settings.learning_rate, share)
+            group["lr"] = cosine_decay(settings.learning_rate, 0.0, share)
         drawn = torch.randint(len(shown), (settings.batch,), generator=self.generator)
         state, labels, action = shown.state[drawn], shown.labels[drawn], shown.action[drawn]
-        pictures = shifted(shown.pictures(drawn.numpy()), settings.shift, self.generator)
-        seen = self.encoder(state, pictures.float())
+        images = shifted(shown.images(drawn.numpy()), settings.shift, self.generator)
+        seen = self.encoder(state, images.float())
         clone = (self._head(torch.cat([state, seen], dim=1)) - action).abs().mean()
         where = (seen[:, :LABELS] - labels).abs().mean(dim=0)
         loss = clone + settings.labels * where.sum()
@@ -127,12 +126,8 @@ class Looker:
 class BCCamera:
     """Learns from demonstrations with images; see :class:`rlstack.training.algorithm.Algorithm`.
 
-    Args:
-        settings: The recipe's algorithm settings.
-        environment: N copies of a task with cameras that has a scripted expert.
-
     Raises:
-        UserError: The task has none, or no cameras.
+        UserError: The task has no scripted expert, or no cameras.
     """
 
     Settings = BCCameraSettings
@@ -140,12 +135,12 @@ class BCCamera:
 
     def __init__(self, settings: BCCameraSettings, environment: LearningEnvironment) -> None:
         self.settings, self.environment = settings, scripted(environment, "bc_camera")
-        self.steps_per_iteration = _LOOKED * settings.encoder.batch
-        pipeline, look = environment.pipeline, settings.encoder
+        self.steps_per_iteration = _ENCODER_UPDATES * settings.encoder.batch
+        pipeline, vision = environment.pipeline, settings.encoder
         self.split = split_of(pipeline, "bc_camera")
         self.generator = torch.Generator().manual_seed(torch.initial_seed() % 2**63)
-        encoder = Encoder(self.split, look.channels, look.hidden, look.size)
-        self.looker = Looker(look, encoder, pipeline.action_size, self.generator)
+        encoder = Encoder(self.split, vision.channels, vision.hidden, vision.size)
+        self.encoder_trainer = EncoderTrainer(vision, encoder, pipeline.action_size, self.generator)
         columns = self.split.state + encoder.size
         self.cloner = Cloner(settings, columns, pipeline.action_size, torch.initial_seed() % 2**32)
         self._shown: ImageReplay | None = None
@@ -162,13 +157,13 @@ class BCCamera:
         wanted = settings.demonstrations
         if settings.dataset:
             labelled = settings.encoder.labels > 0.0
-            self._shown = taken(self.environment, self.split, folder, wanted, settings.dataset, labelled)
+            self._shown = copy_images(self.environment, self.split, folder, wanted, settings.dataset, labelled)
         else:
             self._shown = open_image_replay(
                 self.environment, self.split, folder, wanted, settings.stills, settings.stray, self.generator
             )
         if not self._begun:
-            self.looker.encoder.normalise_by(self._shown.state)
+            self.encoder_trainer.encoder.normalise_by(self._shown.state)
 
     def iterate(self, done: float) -> IterationResult:
         """Learn from demonstrations; raise ``NotFinite`` naming the term that is not finite."""
@@ -178,7 +173,7 @@ class BCCamera:
         self._begun = True
         looking = self.settings.looking
         if done < looking:
-            each = [self.looker.update(self._shown, done / looking) for _ in range(_LOOKED)]
+            each = [self.encoder_trainer.update(self._shown, done / looking) for _ in range(_ENCODER_UPDATES)]
             logged = {name: torch.stack([one[name] for one in each]).mean().item() for name in each[0]}
         else:
             if self._steps is None:
@@ -187,39 +182,36 @@ class BCCamera:
                 self.cloner.actor.normalise_by(self._steps[0])
                 self._cloning = True
             share = (done - looking) / (1.0 - looking)
-            losses = [self.cloner.update(*self._steps, share) for _ in range(_CLONED)]
+            losses = [self.cloner.update(*self._steps, share) for _ in range(_POLICY_UPDATES)]
             logged = {"clone": torch.stack(losses).mean().item()}
-        for name, number in logged.items():
-            if not math.isfinite(number):
-                raise NotFinite(f"The mean of '{name}' in an iteration is not finite")
-        return IterationResult(0.0, 0.0, {f"loss/{name}": number for name, number in logged.items()})
+        return IterationResult(0.0, 0.0, checked_losses(logged))
 
     def encode(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return all steps with encoded images; see :meth:`rlstack.training.algorithms.bc.Cloner.update`."""
-        shown, copies, encoder = self._shown, self.settings.copies, self.looker.encoder
+        shown, copies, encoder = self._shown, self.settings.copies, self.encoder_trainer.encoder
         assert shown is not None
         seen, moved = [], torch.Generator().manual_seed(0)  # the same in a resumed run
         for k in range(copies):
             shift = self.settings.encoder.shift if k else 0
             for some in chunks(np.arange(len(shown))):
                 with torch.no_grad():
-                    found = encoder(shown.state[some], shifted(shown.pictures(some), shift, moved).float())
+                    found = encoder(shown.state[some], shifted(shown.images(some), shift, moved).float())
                 seen.append(torch.cat([shown.state[some], found], dim=1))
         bounds = torch.cat([shown.bounds + k * len(shown) for k in range(copies)])
         return torch.cat(seen), shown.action.repeat(copies, 1), bounds
 
     def actor(self) -> Actor:
         """Return a copy of the current actor."""
-        return copy.deepcopy(VisionActor(self.looker.encoder, self.cloner.actor)).eval().requires_grad_(False)
+        return copy.deepcopy(VisionActor(self.encoder_trainer.encoder, self.cloner.actor)).eval().requires_grad_(False)
 
     def state_dict(self) -> dict[str, Any]:
         """Return networks, optimisers and random state; the demonstrations stay in their files."""
-        parts = {"looker": self.looker.state_dict(), "cloner": self.cloner.state_dict()}
+        parts = {"looker": self.encoder_trainer.state_dict(), "cloner": self.cloner.state_dict()}
         return {**parts, "begun": self._begun, "cloning": self._cloning}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state that :meth:`state_dict` returned."""
-        self.looker.load_state_dict(state["looker"])
+        self.encoder_trainer.load_state_dict(state["looker"])
         self.cloner.load_state_dict(state["cloner"])
         self._begun, self._cloning = state["begun"], state["cloning"]
 

@@ -6,7 +6,6 @@ an expert takes over, whose actions are added to the demonstrations. It is RLIF'
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,9 @@ import torch
 from torch import Tensor
 
 from rlstack.schema import value
-from rlstack.tasks.core.interface import LearningEnvironment, failed
-from rlstack.training.algorithm import IterationResult, NotFinite
-from rlstack.training.algorithms.bc import BC, BCSettings, steps_of
+from rlstack.tasks.core.learning_environment import LearningEnvironment
+from rlstack.training.algorithm import IterationResult, RolloutTotals
+from rlstack.training.algorithms.bc import BC, BCSettings, checked_losses, steps_of
 from rlstack.training.demonstrations import open_demonstrations
 from rlstack.training.hindsight_replay import HindsightReplay, InterventionReplay
 from rlstack.training.intervention_strategies import Intervener, IntervenerSettings, intervener_of
@@ -43,15 +42,7 @@ class DAggerSettings(BCSettings):
 
 
 class DAgger(BC):
-    """See :class:`rlstack.training.algorithms.bc.BC`; here the steps are those of the moving robots.
-
-    Args:
-        settings: The recipe's algorithm settings.
-        environment: N copies of a task that has a scripted expert.
-
-    Raises:
-        UserError: The task has none.
-    """
+    """See :class:`rlstack.training.algorithms.bc.BC`; here the steps are those of the moving robots."""
 
     Settings = DAggerSettings
     settings: DAggerSettings
@@ -93,38 +84,29 @@ class DAgger(BC):
             self._observation = environment.observe()[0].clone()
             self._memory = {n: torch.zeros(count, *shape) for n, shape in self.cloner.actor.memory.items()}
             self._begins = torch.ones(count, dtype=torch.bool)
-        earned = ended = lost = won = taken = torch.zeros(())
+        totals, earned, taken = RolloutTotals(), torch.zeros(()), torch.zeros(())
         for _ in range(settings.rollout):
             with torch.no_grad():
                 proposed, self._memory = self.cloner.actor(self._observation, self._memory)
-            told = self.intervener.decide(self._observation, proposed.clamp(-1.0, 1.0), self._begins)
+            intervention = self.intervener.decide(self._observation, proposed.clamp(-1.0, 1.0), self._begins)
             achieved = environment.achieved_goal()
-            result = environment.step(told.action)
-            self._interventions.keep(told.now, self._observation, achieved, told.action, result)
+            result = environment.step(intervention.action)
+            self._interventions.keep(intervention.now, self._observation, achieved, intervention.action, result)
             self._begins, self._observation = result.done.clone(), result.actor.clone()
             for tensor in self._memory.values():
                 tensor[result.done] = 0.0
-            earned, taken = earned + result.reward.mean(), taken + told.now.float().mean()
-            ended, won = ended + result.done.sum(), won + (result.success & result.done).sum()
-            lost = lost + failed(result).sum()
-        steps = steps_of(self._prior, self._interventions.steps)
+            earned, taken = earned + result.reward.mean(), taken + intervention.now.float().mean()
+            totals.add(result)
+        steps = steps_of(self._prior, self._interventions)
         self._owed += settings.updates * self.steps_per_iteration
         losses = []
         while self._owed >= 1.0:
             self._owed -= 1.0
             losses.append(self.cloner.update(*steps, done))
         loss = float(torch.stack(losses).mean()) if losses else 0.0
-        if not math.isfinite(loss):
-            raise NotFinite("The clone's mean error in an iteration is not finite")
-        return IterationResult(
-            reward_per_s=float(earned) * environment.task.rate_hz / settings.rollout,
-            lost_share=float(lost / ended.clamp(min=1)),
-            scalars={
-                "train/success": float(won / ended.clamp(min=1)),
-                "train/intervened": float(taken) / settings.rollout,
-                "loss/clone": loss,
-            },
-        )
+        scalars = {"train/success": totals.success, "train/intervened": float(taken) / settings.rollout}
+        reward_per_s = float(earned) * environment.task.rate_hz / settings.rollout
+        return IterationResult(reward_per_s, totals.lost_share, {**scalars, **checked_losses({"clone": loss})})
 
     def state_dict(self) -> dict[str, Any]:
         """Return network, optimiser, environment and random state; replayed steps stay in their files."""

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from rlstack.errors import UserError
 from rlstack.schema import value
-from rlstack.tasks.core.interface import GoalStep, LearningEnvironment
+from rlstack.tasks.core.learning_environment import GoalStep, LearningEnvironment
 from rlstack.training.algorithm import IterationResult
 from rlstack.training.algorithms.rlpd import RLPD, RLPDSettings
 from rlstack.training.demonstrations import DEMONSTRATIONS
@@ -59,15 +59,7 @@ class HILSERLSettings(RLPDSettings):
 
 
 class HILSERL(RLPD):
-    """See :class:`rlstack.training.algorithms.rlpd.RLPD`.
-
-    Args:
-        settings: The recipe's algorithm settings.
-        environment: N copies of a task that has a scripted expert.
-
-    Raises:
-        UserError: The task has none, or it seldom succeeds.
-    """
+    """See :class:`rlstack.training.algorithms.rlpd.RLPD`."""
 
     Settings = HILSERLSettings
     settings: HILSERLSettings
@@ -76,10 +68,10 @@ class HILSERL(RLPD):
         super().__init__(settings, environment)
         self.intervener: Intervener = intervener_of(settings.intervener, self.environment, torch.initial_seed() % 2**63)
         self.interventions: InterventionReplay | None = None
-        self.apart: LearnerProcess | None = None
+        self.learner_process: LearnerProcess | None = None
         self.extra_steps = 0
         """Steps of all robots outside of iterations, to finish episodes after a learner died."""
-        self._coming: Intervention | None = None
+        self._next: Intervention | None = None
         self._achieved = self.environment.achieved_goal()
         axes = getattr(environment.pipeline, "axes", ())
         self._grip = axes.index(_GRIPPER) if _GRIPPER in axes else None
@@ -96,42 +88,36 @@ class HILSERL(RLPD):
         if self.settings.apart:
             if folder is None:
                 raise UserError("apart: true needs a run's folder, which robots and learner share.")
-            self.apart = LearnerProcess(
-                folder,
-                self.learner,
-                self.settings,
-                (REPLAY, DEMONSTRATIONS, INTERVENTIONS),
-                self.unrewarded,
-                torch.initial_seed() % 2**32,
-            )
-            self.apart.start()
+            sources, seed = (REPLAY, DEMONSTRATIONS, INTERVENTIONS), torch.initial_seed() % 2**32
+            self.learner_process = LearnerProcess(folder, self.learner, self.settings, sources, self.unrewarded, seed)
+            self.learner_process.start()
 
     def iterate(self, done: float) -> IterationResult:
         """Step the robots and learn; raise ``NotFinite`` naming the term that is not finite."""
-        logged = self._attend(done) if self.apart is not None else {}
+        logged = self._wait_for_learner(done) if self.learner_process is not None else {}
         self._taken = 0.0
         result = super().iterate(done)
-        if self.apart is not None:
-            self.apart.tell(self._steps, done)
+        if self.learner_process is not None:
+            self.learner_process.report(self._steps, done)
         losses = {f"loss/{name}": loss for name, loss in logged.items()}
         intervened = {"train/intervened": self._taken / self.settings.rollout}
         return replace(result, scalars={**result.scalars, **losses, **intervened})
 
     def close(self) -> None:
         """Stop a separate learner; it saves first."""
-        if self.apart is not None:
-            self.apart.close()
+        if self.learner_process is not None:
+            self.learner_process.close()
 
-    def _attend(self, done: float) -> dict[str, float]:
+    def _wait_for_learner(self, done: float) -> dict[str, float]:
         """Wait for the learner, with all episodes finished if it died; load its latest policy."""
-        settings, learner = self.settings, self.apart
+        settings, learner = self.settings, self.learner_process
         assert learner is not None
         logged: dict[str, float] = {}
         while True:
             logged |= learner.take(self.learner.actor)
             if not learner.running:
                 self._end_episodes()
-                learner.tell(self._steps, done)
+                learner.report(self._steps, done)
                 learner.start()
             behind = settings.updates * (self._steps - settings.warm_up) - learner.updates
             if behind <= settings.updates * settings.lead * self.steps_per_iteration:
@@ -151,10 +137,10 @@ class HILSERL(RLPD):
         self.extra_steps += self._steps - before
         if waited.any():
             self.environment.restart(waited.nonzero().flatten())  # time passed for them while they waited
-            self._observation = self._coming = None
+            self._observation = self._next = None
 
     def _batches(self, count: int) -> list[dict[str, Tensor]]:
-        return [] if self.apart is not None else super()._batches(count)
+        return [] if self.learner_process is not None else super()._batches(count)
 
     def state_dict(self) -> dict[str, Any]:
         """Return networks, optimisers, environment and random state; replayed steps stay in their files."""
@@ -166,23 +152,23 @@ class HILSERL(RLPD):
         super().load_state_dict(state)
         self.intervener.load_state_dict(state["intervener"])
         self.extra_steps = state.get("extra_steps", 0)  # older runs lack it
-        self._coming = None
+        self._next = None
 
     def _action(self, observation: Tensor) -> Tensor:
-        if self._coming is None:
-            self._coming = self._decided(observation, torch.ones(self.environment.count, dtype=torch.bool))
+        if self._next is None:
+            self._next = self._decided(observation, torch.ones(self.environment.count, dtype=torch.bool))
         self._achieved = self.environment.achieved_goal()
-        return self._coming.action
+        return self._next.action
 
     def _decided(self, observation: Tensor, begins: Tensor) -> Intervention:
         return self.intervener.decide(observation, super()._action(observation), begins)
 
     def _keep(self, action: Tensor, result: GoalStep) -> None:
-        assert self._coming is not None and self._observation is not None and self.interventions is not None
-        now, before = self._coming.now & ~self._held, self._observation
+        assert self._next is not None and self._observation is not None and self.interventions is not None
+        now, before = self._next.now & ~self._held, self._observation
         # decide the next step before this one's reward, on which RLIF's depends
-        self._coming = self._decided(result.actor, result.done)
-        result = dataclasses.replace(result, reward=self._reward(action, result, now, self._coming.now))
+        self._next = self._decided(result.actor, result.done)
+        result = dataclasses.replace(result, reward=self._reward(action, result, now, self._next.now))
         self.interventions.keep(now, before, self._achieved, action, result)
         self._taken += float(now.float().mean())
         super()._keep(action, result)
@@ -191,16 +177,16 @@ class HILSERL(RLPD):
         """Return the reward (N,) of a step with interventions at ``now``, and at ``coming`` in the next one."""
         if self._grip is None or not self.settings.gripper_penalty:
             return result.reward
-        told = action[:, self._grip].sign()
-        changed = told * self._gripped < 0.0
-        self._gripped = torch.where(result.done, 0.0, torch.where(told == 0.0, self._gripped, told))
+        grip = action[:, self._grip].sign()
+        changed = grip * self._gripped < 0.0
+        self._gripped = torch.where(result.done, 0.0, torch.where(grip == 0.0, self._gripped, grip))
         return result.reward - self.settings.gripper_penalty * changed
 
-    def _lessons(self, prior: HindsightReplay, folder: Path | None) -> MixedReplay:
+    def _mixed_replay(self, prior: HindsightReplay, folder: Path | None) -> MixedReplay:
         assert self._experience is not None
         seed = torch.initial_seed() % 2**32
         self.interventions = InterventionReplay(self.environment, self.settings.capacity, folder, seed)
-        return MixedReplay(self.settings, self._experience, prior, self.interventions.steps, self.unrewarded)
+        return MixedReplay(self.settings, self._experience, prior, self.interventions, self.unrewarded)
 
 
 ALGORITHM = HILSERL

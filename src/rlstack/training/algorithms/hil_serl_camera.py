@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from rlstack.tasks.core.interface import ScriptedEnvironment
+from rlstack.tasks.core.learning_environment import ScriptedEnvironment
 from rlstack.training.algorithm import IterationResult
 from rlstack.training.algorithms.hil_serl import HILSERL, HILSERLSettings
 from rlstack.training.algorithms.rlpd_camera import RLPDCamera, RLPDCameraSettings
@@ -31,12 +31,9 @@ class HILSERLCameraSettings(HILSERLSettings, RLPDCameraSettings):
 class HILSERLCamera(RLPDCamera, HILSERL):
     """See :class:`rlstack.training.algorithms.hil_serl.HILSERL`.
 
-    Args:
-        settings: The recipe's algorithm settings.
-        environment: N copies of a task with cameras that has a scripted expert.
-
     Raises:
-        UserError: The task has none, or no cameras, or ends by its own success though a classifier decides it.
+        UserError: The task has no scripted expert or no cameras, or ends by its own success though a classifier
+            decides it.
     """
 
     Settings = HILSERLCameraSettings
@@ -44,7 +41,7 @@ class HILSERLCamera(RLPDCamera, HILSERL):
 
     def open(self, folder: Path | None) -> None:
         """Load the encoder, fit the classifier on its features, and open the steps in a run's folder."""
-        self.see()
+        self.load_encoder()
         if isinstance(self.environment, ClassifiedEnvironment) and not self.environment.figures:
             self.environment.learn()
         super().open(folder)
@@ -56,7 +53,7 @@ class HILSERLCamera(RLPDCamera, HILSERL):
         judged = {f"judge/{name}": figure for name, figure in figures.items()}
         return replace(result, scalars={**result.scalars, **judged})
 
-    def _judged(self, environment: ScriptedEnvironment, settings: RLPDCameraSettings) -> ScriptedEnvironment:
+    def _with_reward(self, environment: ScriptedEnvironment, settings: RLPDCameraSettings) -> ScriptedEnvironment:
         assert isinstance(settings, HILSERLCameraSettings)
         return (
             ClassifiedEnvironment(environment, settings.judge, torch.initial_seed()) if settings.judged else environment

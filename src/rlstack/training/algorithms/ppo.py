@@ -7,7 +7,6 @@ environment, checks and the export of the actor.
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -21,8 +20,16 @@ from torch import Tensor, nn
 
 from rlstack.errors import UserError
 from rlstack.schema import value
-from rlstack.tasks.core.interface import LearningEnvironment, failed
-from rlstack.training.algorithm import Actor, IterationResult, NotFinite
+from rlstack.tasks.core.learning_environment import LearningEnvironment
+from rlstack.training.algorithm import (
+    Actor,
+    IterationResult,
+    NotFinite,
+    RolloutTotals,
+    check_finite,
+    check_observation,
+    check_widths,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,17 +74,11 @@ class PPOSettings:
     """Activation of all hidden layers."""
 
     def __post_init__(self) -> None:
-        for name in ("hidden", "critic_hidden"):
-            if not getattr(self, name):
-                raise ValueError(f"{name}: [] is not allowed: must be the widths of at least one layer.")
+        check_widths(self, "hidden", "critic_hidden")
 
 
 class PPO:
     """Learns a task with PPO; see :class:`rlstack.training.algorithm.Algorithm`.
-
-    Args:
-        settings: The recipe's algorithm settings.
-        environment: N copies of the task.
 
     Raises:
         UserError: There is too little experience in an iteration for the number of minibatches.
@@ -139,8 +140,7 @@ class PPO:
         self.environment.set_progress(done)
         start, end = self.settings.target_kl, self.settings.final_kl
         self.learner.desired_kl = start + (end - start) * done
-        totals: dict[str, Tensor] = {}
-        ended = lost = torch.zeros((), device=self.environment.device)
+        totals = RolloutTotals()
         with torch.inference_mode():
             for _ in range(self.settings.rollout):
                 actions = self.learner.act(self._observations)
@@ -149,27 +149,18 @@ class PPO:
                 self.learner.process_env_step(
                     self._observations, result.reward, result.done, {"time_outs": result.timed_out.float()}
                 )
-                for name, term in result.terms.items():
-                    totals[name] = totals.get(name, 0.0) + term.mean()
-                ended = ended + result.done.sum()
-                lost = lost + failed(result).sum()
-            self._check(totals)
+                totals.add(result)
+            self._check(totals.terms)
             self.learner.compute_returns(self._observations)
             if not torch.isfinite(self.learner.storage.returns.sum()):
                 raise NotFinite("The critic's value is not finite")
         losses = self._update()
-        rate = self.environment.task.rate_hz / self.settings.rollout
-        earned = {f"reward/{name}": float(total) * rate for name, total in totals.items()}
-        return IterationResult(
-            reward_per_s=sum(earned.values()),
-            lost_share=float(lost / ended.clamp(min=1)),
-            scalars={
-                "train/action_std": float(self.learner.actor.output_std.detach().mean()),
-                "train/learning_rate": self.learner.learning_rate,
-                **{f"loss/{name}": loss for name, loss in losses.items()},
-                **earned,
-            },
-        )
+        scalars = {
+            "train/action_std": float(self.learner.actor.output_std.detach().mean()),
+            "train/learning_rate": self.learner.learning_rate,
+            **{f"loss/{name}": loss for name, loss in losses.items()},
+        }
+        return totals.result(self.environment.task.rate_hz / self.settings.rollout, scalars)
 
     def actor(self) -> Actor:
         """Return a copy of the current actor on the CPU."""
@@ -217,14 +208,8 @@ class PPO:
         tables = {"actor": self.environment.pipeline.table(), "critic": self.environment.critic_table()}
         for group, table in tables.items():
             seen = storage.observations[group].sum(dim=(0, 1)) + self._observations[group].sum(dim=0)
-            if torch.isfinite(seen).all():
-                continue
-            for term in table:
-                if not torch.isfinite(seen[term.start : term.start + term.size]).all():
-                    raise NotFinite(f"The {group}'s observation term '{term.name}' is not finite")
-        for name, total in totals.items():
-            if not torch.isfinite(total):
-                raise NotFinite(f"The reward term '{name}' is not finite")
+            check_observation(seen, table, f"The {group}'s observation term '{{}}' is not finite")
+        check_finite(totals, "The reward term '{}' is not finite")
         if not torch.isfinite(storage.actions.sum()):
             raise NotFinite("The policy's action is not finite")
 
@@ -234,9 +219,7 @@ class PPO:
         except (RuntimeError, ValueError):  # torch refuses to sample from an invalid distribution
             self._check_weights()
             raise
-        for name, loss in losses.items():
-            if not math.isfinite(loss):
-                raise NotFinite(f"The {name} loss is not finite")
+        check_finite(losses, "The {} loss is not finite")
         self._check_weights()
         return losses
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from rlstack.errors import UserError
-from rlstack.tasks.core.interface import GoalStep, LearningEnvironment, failed
+from rlstack.tasks.core.learning_environment import GoalStep, LearningEnvironment, failed
 from rlstack.training.algorithms.hil_serl import HILSERL, HILSERLSettings
 from rlstack.training.intervention_strategies import IntervenerSettings
 
@@ -29,12 +29,8 @@ class RLIFSettings(HILSERLSettings):
 class RLIF(HILSERL):
     """See :class:`rlstack.training.algorithms.hil_serl.HILSERL`.
 
-    Args:
-        settings: The recipe's algorithm settings.
-        environment: N copies of a task that has a scripted expert.
-
     Raises:
-        UserError: The task has none, it seldom succeeds, or hindsight is set.
+        UserError: The task has no scripted expert, it seldom succeeds, or hindsight is set.
     """
 
     Settings = RLIFSettings

@@ -6,7 +6,6 @@ from demonstrations, critics are an ensemble with layer normalisation, and the u
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import torch
 from torch import Tensor
 
 from rlstack.schema import value
-from rlstack.tasks.core.interface import LearningEnvironment, ScriptedEnvironment
+from rlstack.tasks.core.learning_environment import LearningEnvironment, ScriptedEnvironment
 from rlstack.training.algorithm import IterationResult
 from rlstack.training.algorithms.sac import SAC, SACSettings
 from rlstack.training.demonstrations import DemonstrationSettings, open_demonstrations, scripted
@@ -47,12 +46,8 @@ class RLPDSettings(SACSettings, DemonstrationSettings):
 class RLPD(SAC):
     """See :class:`rlstack.training.algorithms.sac.SAC`.
 
-    Args:
-        settings: The recipe's algorithm settings.
-        environment: N copies of a task that has a scripted expert.
-
     Raises:
-        UserError: The task has none, or it seldom succeeds.
+        UserError: The task has no scripted expert, or it seldom succeeds.
     """
 
     Settings = RLPDSettings
@@ -63,9 +58,9 @@ class RLPD(SAC):
 
     def __init__(self, settings: RLPDSettings, environment: LearningEnvironment) -> None:
         super().__init__(settings, scripted(environment, type(self).__name__.lower()))
-        self.lessons: MixedReplay | None = None
-        self._pretrained, self._done = False, 0.0
-        self._drawn_lessons: dict[str, Any] | None = None
+        self.replay: MixedReplay | None = None
+        self._pretrained = False
+        self._replay_state: dict[str, Any] | None = None
 
     def open(self, folder: Path | None) -> None:
         """Open steps and demonstrations in a run's folder; existing ones are reused."""
@@ -75,44 +70,37 @@ class RLPD(SAC):
         prior = open_demonstrations(
             self.environment, folder, settings.demonstrations, settings.dataset, seed, not self.unrewarded
         )
-        self.lessons = self._lessons(prior, folder)
-        if self._drawn_lessons is not None:
-            self.lessons.load_state_dict(self._drawn_lessons)
+        self.replay = self._mixed_replay(prior, folder)
+        if self._replay_state is not None:
+            self.replay.load_state_dict(self._replay_state)
         if not self._pretrained:
             for _ in range(settings.pretraining):
-                self.learner.clone(self.lessons.shown(settings.batch))
+                self.learner.clone(self.replay.shown(settings.batch))
         self._pretrained = True
 
     def iterate(self, done: float) -> IterationResult:
         """Step the robots and learn; raise ``NotFinite`` naming the term that is not finite."""
-        self._done = done
+        self._cloning = self.settings.cloning_at(done)
         return super().iterate(done)
 
     def state_dict(self) -> dict[str, Any]:
         """Return networks, optimisers, environment and random state; replayed steps stay in their files."""
-        lessons = None if self.lessons is None else self.lessons.state_dict()
-        return {**super().state_dict(), "pretrained": self._pretrained, "lessons": lessons}
+        replay = None if self.replay is None else self.replay.state_dict()
+        return {**super().state_dict(), "pretrained": self._pretrained, "lessons": replay}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state that :meth:`state_dict` returned."""
         super().load_state_dict(state)
-        self._pretrained, self._drawn_lessons = state["pretrained"], state["lessons"]
+        self._pretrained, self._replay_state = state["pretrained"], state["lessons"]
 
     def _action(self, observation: Tensor) -> Tensor:
         return self.learner.act(observation) if self.settings.pretraining else super()._action(observation)
 
-    def _learn(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        logged = self.learner.update_critics(batch)
-        self._updates += 1
-        if self._updates % self.settings.actor_every == 0:
-            logged.update(self.learner.update_actor(batch, self.settings.cloning_at(self._done)))
-        return logged
-
     def _batches(self, count: int) -> list[dict[str, Tensor]]:
-        assert self.lessons is not None
-        return self.lessons.batches(count)
+        assert self.replay is not None
+        return self.replay.batches(count)
 
-    def _lessons(self, prior: HindsightReplay, folder: Path | None) -> MixedReplay:
+    def _mixed_replay(self, prior: HindsightReplay, folder: Path | None) -> MixedReplay:
         assert self._experience is not None
         return MixedReplay(self.settings, self._experience, prior)
 

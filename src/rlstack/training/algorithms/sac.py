@@ -17,8 +17,8 @@ from torch import Tensor
 
 from rlstack.errors import UserError
 from rlstack.schema import value
-from rlstack.tasks.core.interface import GoalEnvironment, GoalStep, LearningEnvironment, failed
-from rlstack.training.algorithm import Actor, IterationResult, NotFinite
+from rlstack.tasks.core.learning_environment import GoalEnvironment, GoalStep, LearningEnvironment, failed
+from rlstack.training.algorithm import Actor, IterationResult, RolloutTotals, check_finite, check_observation
 from rlstack.training.hindsight_replay import REPLAY, HindsightReplay, dealt
 from rlstack.training.soft_actor_critic import SoftActorCriticLearner, SoftActorCriticSettings
 
@@ -49,10 +49,6 @@ _AT_ONCE = 16
 
 class SAC:
     """Learns from replayed steps; see :class:`rlstack.training.algorithm.Algorithm`.
-
-    Args:
-        settings: The recipe's algorithm settings.
-        environment: N copies of a task with goals.
 
     Raises:
         UserError: The task has no goals, or its rewards do not fit hindsight.
@@ -88,6 +84,8 @@ class SAC:
         self._held = torch.zeros(environment.count, dtype=torch.bool)
         """Waiting robots: they do nothing, and their steps are neither counted nor stored."""
         self._steps, self._updates, self._owed = 0, 0, 0.0
+        self._cloning = 0.0
+        """Weight of the behaviour-cloning loss."""
 
     def open(self, folder: Path | None) -> None:
         """Open the steps in a run's folder; None: in a temporary one."""
@@ -105,16 +103,10 @@ class SAC:
         if self._observation is None:  # at the start or after resuming, when stored steps end earlier
             self._observation = environment.observe()[0].clone()
             self._experience.begin(self._observation)
-        totals: dict[str, Tensor] = {}
-        ended = lost = won = torch.zeros(())
+        totals = RolloutTotals()
         logged: dict[str, Tensor] = {}
         for _ in range(settings.rollout):
-            result = self._advance()
-            for name, term in result.terms.items():
-                totals[name] = totals.get(name, 0.0) + term.mean()
-            ended = ended + result.done.sum()
-            lost = lost + failed(result).sum()
-            won = won + (result.success & result.done).sum()
+            totals.add(self._advance())
             if self._steps > settings.warm_up:
                 self._owed += settings.updates * environment.count
             while self._owed >= 1.0:
@@ -123,17 +115,8 @@ class SAC:
                 for batch in self._batches(count):
                     logged.update(self._learn(batch))
         losses = self.learner.check(logged)
-        rate = environment.task.rate_hz / settings.rollout
-        earned = {f"reward/{name}": float(total) * rate for name, total in totals.items()}
-        return IterationResult(
-            reward_per_s=sum(earned.values()),
-            lost_share=float(lost / ended.clamp(min=1)),
-            scalars={
-                "train/success": float(won / ended.clamp(min=1)),
-                **{f"loss/{name}": loss for name, loss in losses.items()},
-                **earned,
-            },
-        )
+        scalars = {"train/success": totals.success, **{f"loss/{name}": loss for name, loss in losses.items()}}
+        return totals.result(environment.task.rate_hz / settings.rollout, scalars)
 
     def actor(self) -> Actor:
         """Return a copy of the current actor."""
@@ -170,7 +153,8 @@ class SAC:
         action = torch.where(self._held[:, None], 0.0, self._action(self._observation))
         result = self.environment.step(action)
         result = replace(result, reward=self._earned(result))
-        self._check(result)
+        check_observation(result.actor, self.environment.pipeline.table(), "The observation term '{}' is not finite")
+        check_finite(result.terms, "The reward term '{}' is not finite")
         self._keep(action, result)
         self._observation, self._begun = result.actor.clone(), result.done.clone()
         self._steps += self.environment.count - int(self._held.sum())
@@ -201,7 +185,7 @@ class SAC:
         logged = self.learner.update_critics(batch)
         self._updates += 1
         if self._updates % self.settings.actor_every == 0:
-            logged.update(self.learner.update_actor(batch))
+            logged.update(self.learner.update_actor(batch, self._cloning))
         return logged
 
     def _batches(self, count: int) -> list[dict[str, Tensor]]:
@@ -209,15 +193,6 @@ class SAC:
         settings = self.settings
         rows = count * settings.batch
         return dealt(self._experience.sample(rows, settings.hindsight, settings.ahead, settings.gamma), count)
-
-    def _check(self, result: GoalStep) -> None:
-        if not torch.isfinite(result.actor).all():
-            for term in self.environment.pipeline.table():
-                if not torch.isfinite(result.actor[:, term.start : term.start + term.size]).all():
-                    raise NotFinite(f"The observation term '{term.name}' is not finite")
-        for name, reward in result.terms.items():
-            if not torch.isfinite(reward).all():
-                raise NotFinite(f"The reward term '{name}' is not finite")
 
 
 ALGORITHM = SAC

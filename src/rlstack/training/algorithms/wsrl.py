@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from rlstack.schema import value
-from rlstack.tasks.core.interface import LearningEnvironment, ScriptedEnvironment
+from rlstack.tasks.core.learning_environment import LearningEnvironment, ScriptedEnvironment
 from rlstack.training.algorithms.sac import SAC, SACSettings
 from rlstack.training.demonstrations import DemonstrationSettings, open_demonstrations, scripted
 from rlstack.training.hindsight_replay import HindsightReplay
@@ -43,12 +43,8 @@ class WSRLSettings(SACSettings, DemonstrationSettings):
 class WSRL(SAC):
     """See :class:`rlstack.training.algorithms.sac.SAC`.
 
-    Args:
-        settings: The recipe's algorithm settings.
-        environment: N copies of a task that has a scripted expert.
-
     Raises:
-        UserError: The task has none, or it seldom succeeds.
+        UserError: The task has no scripted expert, or it seldom succeeds.
     """
 
     Settings = WSRLSettings

@@ -189,7 +189,7 @@ def test_a_picture_shows_the_present_and_takes_no_physics_step(kit: Kit, world: 
 def test_a_renderer_that_gives_nothing_is_an_error_and_no_hang(kit: Kit, world: api_5.World5):
     look(world)
     type(kit.cameras[0]).get_rgb = lambda self, device=None: None
-    with pytest.raises(api_5.NoFrame, match="no picture in 30 renderings"):
+    with pytest.raises(api_5.NoFrame, match="no image in 30 renderings"):
         look(world)
 
 

@@ -21,7 +21,7 @@ def test_it_starts_once_without_our_arguments_and_leaves_ctrl_c(kit: Kit, monkey
     assert kit.argv == ["rlstack"]
     assert sys.argv == ["rlstack", "robot", "--help"]
     assert signal.getsignal(signal.SIGINT) is before
-    assert application.started()
+    assert application._application is not None
 
 
 def test_it_ends_without_ending_the_process_and_does_not_start_again(kit: Kit):
@@ -30,7 +30,7 @@ def test_it_ends_without_ending_the_process_and_does_not_start_again(kit: Kit):
     application.stop()
     application.stop()
     assert kit.named("SimulationApp.close") == [{}]
-    assert not application.started()
+    assert application._application is None
 
 
 def test_another_thread_is_refused_before_anything_starts(kit: Kit):
@@ -59,7 +59,7 @@ def test_what_fails_to_start_leaves_arguments_and_ctrl_c(monkeypatch: pytest.Mon
 
     with pytest.raises(RuntimeError, match="no GPU"):
         application.start(fail)
-    assert (sys.argv, signal.getsignal(signal.SIGINT), application.started()) == (arguments, before, False)
+    assert (sys.argv, signal.getsignal(signal.SIGINT), application._application) == (arguments, before, None)
 
 
 def test_the_world_is_one_tenants_until_it_moves_out(monkeypatch: pytest.MonkeyPatch):

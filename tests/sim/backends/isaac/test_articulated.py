@@ -10,7 +10,7 @@ import pytest
 from rlstack.errors import UserError
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import RobotSpec, frames, load_robot
-from rlstack.robots.robot_models import mass_properties
+from rlstack.robots.kind_models import mass_properties
 from rlstack.sim.backends.isaac import IsaacEngine
 from rlstack.sim.engine import BODY_ROWS, DriveMode, Scene
 from rlstack.sim.obstacle import Obstacle
@@ -236,7 +236,7 @@ def test_an_articulation_that_is_not_where_it_is_put_is_noticed(
     monkeypatch.setattr(Articulation, "set_world_poses", lambda self, **_: None)
     put = np.array([[5.0, 0.0, 1000.0]], np.float32)
     monkeypatch.setattr(Articulation, "get_world_poses", lambda self: (put, np.array([[1.0, 0, 0, 0]], np.float32)))
-    with pytest.raises(RuntimeError, match="does not put turtlebot3_burger where it is told"):
+    with pytest.raises(RuntimeError, match="does not place turtlebot3_burger as commanded"):
         engine(base)
 
 
@@ -251,5 +251,5 @@ def test_an_arm_that_is_to_know_where_an_object_is_is_refused(kit: Kit, arm: Rob
     thing = Obstacle(name="object", shape="box", size_m=(0.04, 0.04, 0.04), position_m=(0.5, 0.1, 0.02), mass_kg=0.1)
     bounds = ((-1.0, -1.0, 0.0), (1.0, 1.0, 2.0))
     table = World(name="table", seed=0, floor=True, obstacles=(thing,), bounds_m=bounds, starts_m=((0.0, 0.0, 0.0),))
-    with pytest.raises(UserError, match="An arm is to know where 'object' is, which is not built for Isaac Sim"):
+    with pytest.raises(UserError, match="The pose of 'object' for an arm is not supported in Isaac Sim"):
         engine(arm, world=table)

@@ -141,7 +141,7 @@ def test_without_a_picture_it_says_what_rendering_needs(kit: Kit, robot: Quadrot
     made = engine([robot])
     monkeypatch.setattr(StandInCamera, "get_rgb", lambda self, device=None: None)
     camera = Camera(width=8, height=8, rate_hz=10.0, horizontal_fov_rad=1.0)
-    with pytest.raises(UserError, match=r"no picture.*RTX.*nvidia-smi"):
+    with pytest.raises(UserError, match=r"no image.*RTX.*nvidia-smi"):
         made.look(np.zeros(3), np.eye(3), camera, ("rgb",))
 
 

@@ -26,7 +26,7 @@ def stage_of(links: tuple[str, ...], joints: tuple[str, ...], *, articulated: bo
     from pxr import Gf, Usd, UsdGeom, UsdPhysics
 
     made = Usd.Stage.CreateInMemory()
-    authored.author_surroundings(made, floor=True, obstacles=())
+    authored.author_surroundings(made, None)
     UsdGeom.Xform.Define(made, "/r0000")
     for number, link in enumerate(links):
         xform = UsdGeom.Xform.Define(made, f"/r0000/r0000_{link}")

@@ -28,7 +28,7 @@ def test_the_version_of_an_unpacked_archive_is_in_its_folder(kit: Kit):
 
 @pytest.mark.parametrize("version", ["5.0.0", "5.1.0", "5.1"])
 def test_what_it_is_written_for_is_taken(version: str):
-    assert require_supported(version, (3, 11)) == 5
+    require_supported(version, (3, 11))
 
 
 @pytest.mark.parametrize("version", ["4.5.0", "5.2.0", "6.0.1", "50.1"])

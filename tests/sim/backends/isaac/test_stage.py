@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.sim.backends.isaac import stage as authored
 from rlstack.sim.obstacle import Obstacle
+from rlstack.sim.world import World
 from tests.support.isaacsim_standin.shapes import schemas
 
 pytest.importorskip("pxr", reason="pip install usd-core")
@@ -21,13 +23,17 @@ OBSTACLES = (
     Obstacle(name="ball", shape="sphere", size_m=(0.5, 0.5, 0.5), position_m=(2.0, 0.0, 0.25), mass_kg=0.4),
 )
 
+WORLD = World(
+    name="stage", seed=0, floor=True, obstacles=OBSTACLES, bounds_m=((-9.0,) * 3, (9.0,) * 3), starts_m=((0.0,) * 3,)
+)
+
 
 @pytest.fixture
 def stage() -> Any:
     from pxr import Usd
 
     made = Usd.Stage.CreateInMemory()
-    authored.author_surroundings(made, floor=True, obstacles=OBSTACLES)
+    authored.author_surroundings(made, WORLD)
     return made
 
 
@@ -80,7 +86,7 @@ def test_the_floor_is_a_plane_to_touch_and_a_sheet_to_see(stage: Any):
     assert solid.HasAPI(UsdPhysics.CollisionAPI)
     assert not seen.HasAPI(UsdPhysics.CollisionAPI)
     bare = Usd.Stage.CreateInMemory()
-    authored.author_surroundings(bare, floor=False, obstacles=())
+    authored.author_surroundings(bare, replace(WORLD, floor=False, obstacles=()))
     assert not bare.GetPrimAtPath(authored.FLOOR)
 
 

@@ -13,7 +13,7 @@ pytest.importorskip("pybullet", reason="PyBullet has wheels up to Python 3.11 on
 from rlstack.robots import RobotSpec, load_robot
 from rlstack.sim.backends.mujoco import MujocoBackend
 from rlstack.sim.backends.pybullet import PybulletBackend
-from rlstack.sim.robot import SimulatedRobot
+from rlstack.sim.simulated_robot import SimulatedRobot
 from tests.support.bullet import built
 
 SIZE, WITHIN = 0.04, 0.05

@@ -110,6 +110,6 @@ def test_a_finger_that_is_held_presses_as_its_gains_say_and_a_free_one_keeps_to_
 @pytest.mark.parametrize("name", ["panda", "so100", "ur5e"])
 def test_what_an_arm_grips_has_the_friction_that_is_its_own(name: str) -> None:
     engine = built(load_robot(name))
-    bullet, client, arm = engine._server.bullet, engine.client, engine._bodies[0]
-    for link in range(-1, bullet.getNumJoints(arm, client)):
-        assert bullet.getDynamicsInfo(arm, link, client)[1] == 1.0  # PyBullet multiplies them
+    bullet, arm = engine._server.bullet, engine._bodies[0]
+    for link in range(-1, bullet.getNumJoints(arm)):
+        assert bullet.getDynamicsInfo(arm, link)[1] == 1.0  # PyBullet multiplies them

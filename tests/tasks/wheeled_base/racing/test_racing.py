@@ -11,11 +11,11 @@ import torch
 
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import load_robot
-from rlstack.sim.bases.layout import STATE
-from rlstack.tasks.catalog.base_racing import Noise, RacingTask
+from rlstack.sim.batch_wheeled_base.layout import STATE
+from rlstack.tasks.catalog.base_racing import RacingNoise, RacingTask
 from rlstack.tasks.wheeled_base.racing.environment import RacingEnvironment
 
-TASK = RacingTask(tracks=4, noise=Noise(linear_velocity_m_s=0.0, angular_velocity_rad_s=0.0))
+TASK = RacingTask(tracks=4, noise=RacingNoise(linear_velocity_m_s=0.0, angular_velocity_rad_s=0.0))
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +120,7 @@ def test_gradients_are_what_finite_differences_say(environment: RacingEnvironmen
 
 def test_ranges_change_with_the_pose_as_they_are_measured_to(environment: RacingEnvironment) -> None:
     from rlstack.fused import Kernel, zeros
-    from rlstack.sim.bases.layout import STATE_WIDTH
+    from rlstack.sim.batch_wheeled_base.layout import STATE_WIDTH
 
     env: Any = environment
     env.reset_all()

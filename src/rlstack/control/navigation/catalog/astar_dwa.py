@@ -6,42 +6,38 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlstack import schema
-from rlstack.control.navigation.body import Body
-from rlstack.control.navigation.driver import Scanner
+from rlstack.control.navigation.base_model import BaseModel
 from rlstack.control.navigation.dwa import DwaSettings, DynamicWindow
 from rlstack.control.navigation.global_planner import GridPathPlanner, PathSettings
+from rlstack.control.navigation.goal_planner import GoalPlanner, GoalSettings
 from rlstack.control.navigation.occupancy import GridSettings
-from rlstack.control.navigation.planner import GoalPlanner, GoalSettings
+from rlstack.control.navigation.planner_interface import Scanner
 from rlstack.robots import RobotSpec
 from rlstack.schema import value
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What may be set."""
+    """Options."""
 
     lidar: str = "scan"
     people: bool = False
-    """Whether people are among the signals: where they will be is avoided, and they stay out of the map."""
+    """Whether to read people, avoid where they will be, and keep them out of the map."""
     goal: GoalSettings = value(GoalSettings)
     path: PathSettings = value(PathSettings)
     dwa: DwaSettings = value(DwaSettings)
     grid: GridSettings | None = None
-    """Left out: by the base's size."""
+    """Default: by the base's size."""
 
 
 def build(robot: RobotSpec, **options: Any) -> GoalPlanner:
-    """Return the planner for a robot; ``planner.global_planner.use_map(field)`` gives it a map beforehand.
-
-    Args:
-        robot: A wheeled base with a lidar.
-        options: As :class:`Options`; what it holds as mappings.
+    """Return the planner for a robot; ``planner.global_planner.use_map(field)`` sets a known map.
 
     Raises:
         UserError: The robot is no base or has no such lidar, or an option is unknown or not allowed.
     """
     chosen = schema.load(Options, options, "the options of the planner astar_dwa")
-    body, period = Body.of(robot), 1.0 / chosen.goal.rate_hz
+    body, period = BaseModel.of(robot), 1.0 / chosen.goal.rate_hz
     scanner = Scanner(body.lidar(chosen.lidar), body.discs)
     grid = chosen.grid or GridSettings.for_body(body)
     global_planner = GridPathPlanner(body, scanner, chosen.path, grid, period)

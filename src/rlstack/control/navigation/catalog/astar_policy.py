@@ -1,6 +1,6 @@
 """A learned local planner on a global path: A* on a map from scans gives the next goal, a policy drives there.
 
-A policy without a map drives well among what it sees and loses its way in dead ends; a planner with a map does not.
+A policy without a map avoids obstacles well but gets lost in dead ends; a planner with a map does not.
 """
 
 from __future__ import annotations
@@ -13,42 +13,42 @@ import numpy as np
 
 from rlstack import schema
 from rlstack.arrays import Array
-from rlstack.control.navigation.body import Body
-from rlstack.control.navigation.driver import Scanner, Status, motion
+from rlstack.control.navigation.base_model import BaseModel
 from rlstack.control.navigation.global_planner import GlobalPlanner, GridPathPlanner, PathSettings
 from rlstack.control.navigation.occupancy import GridSettings
+from rlstack.control.navigation.planner_interface import Scanner, Status, motion
 from rlstack.errors import UserError
 from rlstack.robots import RobotSpec
 from rlstack.schema import value
 
 
-class Local(Protocol):
-    """The policy: a loaded policy file, or anything with its calls."""
+class PointNavigationPolicy(Protocol):
+    """A policy that drives to points: a loaded policy file, or an object with the same methods."""
 
     contract: Any
 
     def reset(self, batch: int = 1) -> None:
-        """Forget everything; from now on there are ``batch`` robots."""
+        """Reset the state, for ``batch`` robots."""
 
     def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return the command by name for inputs with a leading batch axis."""
 
 
 class PathFollowingPolicy:
-    """Drives N robots to goals; see :class:`rlstack.control.navigation.driver.Driver`.
+    """Drives N robots to goals; see :class:`rlstack.control.navigation.planner_interface.Planner`.
 
     Args:
-        policy: What drives; its ``goal_position`` becomes the place to head for.
-        scanner: Of the base's lidar.
-        global_planner: Says where to head for.
-        tolerance_m: Nearer to the goal than this is there.
-        unreachable_s: A map that shows no way for this long says that the goal is unreachable.
-        period_s: Time between calls, s.
+        policy: Drives to local goals, which replace its ``goal_position``.
+        scanner: Scanner of the base's lidar.
+        global_planner: Gives the local goals.
+        tolerance_m: Distance at which the goal counts as reached.
+        unreachable_s: Time without a path on the map after which the goal counts as unreachable.
+        period_s: Control period, s.
     """
 
     def __init__(
         self,
-        policy: Local,
+        policy: PointNavigationPolicy,
         scanner: Scanner,
         global_planner: GlobalPlanner,
         *,
@@ -65,14 +65,14 @@ class PathFollowingPolicy:
         self.reset()
 
     def reset(self, batch: int = 1) -> None:
-        """Forget everything; from now on there are ``batch`` robots."""
+        """Reset the state, for ``batch`` robots."""
         self.policy.reset(batch)
         self.global_planner.reset(batch)
         self.status = np.full(batch, Status.DRIVING, dtype=np.int8)
         self._shut = np.zeros(batch)
 
     def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Return commands, and keep ``status`` up to date; without a way the robots stand."""
+        """Return commands, and update ``status``; without a path, robots stop."""
         now, goal = motion(inputs), np.asarray(inputs["goal_position"], dtype=float)
         guidance = self.global_planner.plan(now, self.scanner.read(inputs["scan"]), goal[:, :2], None)
         self._shut = np.where(guidance.open, 0.0, self._shut + self._period_s)
@@ -88,24 +88,24 @@ class PathFollowingPolicy:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What may be set."""
+    """Options."""
 
     policy: str = ""
-    """The policy file that drives."""
+    """The policy file."""
     tolerance_m: float = value(0.1, unit="m", above=0.0)
     unreachable_s: float = value(3.0, unit="s", at_least=0.0)
     path: PathSettings = field(default_factory=lambda: PathSettings(lookahead_s=5.0))
     grid: GridSettings | None = None
-    """Left out: by the base's size."""
+    """Default: by the base's size."""
 
 
 def build(robot: RobotSpec, *, loaded: Any = None, **options: Any) -> PathFollowingPolicy:
-    """Return the driver for a robot.
+    """Return the planner for a robot.
 
     Args:
         robot: A wheeled base with a lidar.
         loaded: The policy, if it is loaded already.
-        options: As :class:`Options`; what it holds as mappings.
+        options: As :class:`Options`; settings are mappings.
 
     Raises:
         UserError: The robot is no base or has no lidar, an option is unknown or not allowed, or the policy cannot be
@@ -120,7 +120,7 @@ def build(robot: RobotSpec, *, loaded: Any = None, **options: Any) -> PathFollow
                 "The planner astar_policy needs a policy file: policy=runs/base_navigation-001/policy.onnx."
             )
         loaded = load_policy(chosen.policy, robot=robot)
-    body, period = Body.of(robot), 1.0 / loaded.contract.rate_hz
+    body, period = BaseModel.of(robot), 1.0 / loaded.contract.rate_hz
     scanner = Scanner(body.lidar("scan"))
     global_planner = GridPathPlanner(body, scanner, chosen.path, chosen.grid or GridSettings.for_body(body), period)
     limits = {"tolerance_m": chosen.tolerance_m, "unreachable_s": chosen.unreachable_s, "period_s": period}

@@ -1,4 +1,4 @@
-"""The dynamic window alone: straight for the goal, without a map."""
+"""The dynamic window alone: straight towards the goal, without a map."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlstack import schema
-from rlstack.control.navigation.body import Body
-from rlstack.control.navigation.driver import Scanner
+from rlstack.control.navigation.base_model import BaseModel
 from rlstack.control.navigation.dwa import DwaSettings, DynamicWindow
 from rlstack.control.navigation.global_planner import StraightLinePlanner
-from rlstack.control.navigation.planner import GoalPlanner, GoalSettings
+from rlstack.control.navigation.goal_planner import GoalPlanner, GoalSettings
+from rlstack.control.navigation.planner_interface import Scanner
 from rlstack.robots import RobotSpec
 from rlstack.schema import value
 
 
 @dataclass(frozen=True, kw_only=True)
 class AloneSettings(DwaSettings):
-    """Weights for finding a way without a map, tuned by themselves (``benchmarks/tune_planners.py --planner dwa``)."""
+    """Weights for driving without a map, tuned separately (``benchmarks/tune_planners.py --planner dwa``)."""
 
     horizon_s: float = value(2.0, unit="s", above=0.0)
     goal: float = value(3.0, at_least=0.0)
@@ -32,27 +32,23 @@ class AloneSettings(DwaSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What may be set."""
+    """Options."""
 
     lidar: str = "scan"
     people: bool = False
-    """Whether people are among the signals: where they will be is avoided, not only where they are."""
+    """Whether to read people and avoid where they will be."""
     goal: GoalSettings = value(GoalSettings)
     dwa: AloneSettings = value(AloneSettings)
 
 
 def build(robot: RobotSpec, **options: Any) -> GoalPlanner:
-    """Return the planner for a robot.
-
-    Args:
-        robot: A wheeled base with a lidar.
-        options: As :class:`Options`; what it holds as mappings.
+    """Return the planner for a robot; settings in ``options`` are mappings.
 
     Raises:
         UserError: The robot is no base or has no such lidar, or an option is unknown or not allowed.
     """
     chosen = schema.load(Options, options, "the options of the planner dwa")
-    body = Body.of(robot)
+    body = BaseModel.of(robot)
     local = DynamicWindow(body, chosen.dwa, 1.0 / chosen.goal.rate_hz)
     scanner = Scanner(body.lidar(chosen.lidar), body.discs)
     return GoalPlanner(body, scanner, StraightLinePlanner(), local, chosen.goal, sees_people=chosen.people)

@@ -1,15 +1,15 @@
 """Exploration by a learned policy: it chooses where to go on a coarse map, and the classical stack drives there.
 
-The policy moves from cell to cell. A base that stopped in each would be slow, so the policy is asked on, as if the map
-stayed as it is, until it comes to the edge of the known, turns back on itself or has gone far enough. The frontier
-nearest to that cell is driven to, for as long as it is one: a base fits into frontiers, not into every cell. Where the
-policy finds nothing reachable, the frontiers' own rule finishes what is left.
+The policy moves from cell to cell. A base that stopped in each would be slow, so the policy is rolled out on the
+current map until it reaches the edge of the known area, returns to a visited cell or has gone far enough. The base then
+drives to the frontier nearest to that cell while it exists: a base fits into frontiers, not into every cell. Where the
+policy finds nothing reachable, the utility rule takes over.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,8 +23,8 @@ from rlstack.control.navigation.frontier import (
     Known,
     build_explorer,
 )
+from rlstack.control.navigation.goal_planner import GoalPlanner
 from rlstack.control.navigation.occupancy import Field
-from rlstack.control.navigation.planner import GoalPlanner
 from rlstack.errors import UserError
 from rlstack.policies import Contract, load_policy
 from rlstack.robots import RobotSpec
@@ -35,17 +35,17 @@ UNKNOWN, FREE, OCCUPIED = -1.0, 0.0, 100.0
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyExplorerSettings:
-    """What is explored and how far the policy is asked ahead."""
+    """The explored area, and how far the policy is rolled out."""
 
     cell_m: float = value(0.25, unit="m", above=0.0)
-    """Side of the policy's cells: what it was trained for."""
+    """Side of the policy's cells, as in training."""
     area_min_m: tuple[float, float] = value((-4.0, -4.0), unit="m")
     area_max_m: tuple[float, float] = value((4.0, 4.0), unit="m")
     """Corners of the area to explore, odom; all else counts as occupied."""
     ahead: int = value(30, unit="moves", at_least=1)
-    """So far the policy is asked on."""
+    """Longest rollout."""
     patience: int = value(15, unit="choices", at_least=1)
-    """After so many choices in which no cell came to be known, frontiers are followed until one does."""
+    """Choices without a newly known cell after which frontiers are followed instead, until one appears."""
 
 
 class CellPolicy(Protocol):
@@ -59,13 +59,13 @@ class CellPolicy(Protocol):
 
 
 class PolicyExplorer(FrontierPlanner):
-    """Explores with N robots, each on its own, as the policy says.
+    """Explores with N robots, each on its own, led by the policy.
 
     Args:
         planner: Drives to goals; its map is the one explored.
-        frontier: For what the policy leaves.
-        policy: Says where to go, cell by cell.
-        settings: See there.
+        frontier: Settings of the utility rule.
+        policy: Chooses the next cell.
+        settings: Area and rollout.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class PolicyExplorer(FrontierPlanner):
         super().__init__(planner, frontier)
 
     def reset(self, batch: int = 1) -> None:
-        """Forget maps and goals; from now on there are ``batch`` robots."""
+        """Clear maps and goals, for ``batch`` robots."""
         super().reset(batch)
         self._known = np.zeros(batch, dtype=np.intp)
         self._idle = np.zeros(batch, dtype=np.intp)
@@ -85,13 +85,13 @@ class PolicyExplorer(FrontierPlanner):
         count = int((seen >= 0.0).sum())
         self._idle[n] = 0 if count > self._known[n] else self._idle[n] + 1
         self._known[n] = count
-        led = self._asked(seen, position) if self._idle[n] < self._cells.patience else None
+        led = self._rollout(seen, position) if self._idle[n] < self._cells.patience else None
         if led is None:
             return super()._best(n, position, found, places, known)
         return int(np.linalg.norm(places - led, axis=1).argmin())
 
-    def _asked(self, seen: Array, position: Array) -> Array | None:
-        """Return where the policy leads (2,) m, odom; None: it is where it is to stay."""
+    def _rollout(self, seen: Array, position: Array) -> Array | None:
+        """Return the end of the policy's rollout (2,) m, odom; None: it stays."""
         settings, corner = self._cells, np.array(self._cells.area_min_m)
         inputs = {
             "map": seen[None],
@@ -129,7 +129,7 @@ def at_edge(seen: Array, cell: tuple[int, int]) -> bool:
 def coarse(field: Field, settings: PolicyExplorerSettings, position: Array) -> Array:
     """Return the area's map (rows, columns) in the policy's cells.
 
-    A cell is occupied where any part of it is, unknown where most of it is, and free where the robot is.
+    A cell is occupied if any part of it is, unknown if most of it is, and free where the robot stands.
 
     Args:
         field: The map of one robot.
@@ -149,7 +149,7 @@ def coarse(field: Field, settings: PolicyExplorerSettings, position: Array) -> A
     count = np.bincount(index, minlength=rows * columns)
     taken = np.bincount(index, weights=occupied[inside].ravel(), minlength=rows * columns)
     blind = np.bincount(index, weights=unknown[inside].ravel(), minlength=rows * columns)
-    # what lies outside the map that was made so far is unknown as well
+    # cells outside the map are unknown as well
     whole = (settings.cell_m / field.resolution_m) ** 2
     found = np.where(blind + np.maximum(whole - count, 0.0) > 0.5 * whole, UNKNOWN, FREE)
     seen = np.where(taken > 0, OCCUPIED, found).reshape(rows, columns)
@@ -158,25 +158,13 @@ def coarse(field: Field, settings: PolicyExplorerSettings, position: Array) -> A
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cells:
-    """What is explored, and how far the policy is asked ahead; what is left out is as the policy was trained."""
-
-    cell_m: float | None = value(None, unit="m", above=0.0)
-    """Side of the policy's cells."""
-    area_min_m: tuple[float, float] | None = value(None, unit="m")
-    area_max_m: tuple[float, float] | None = value(None, unit="m")
-    """Corners of the area, odom; left out, a square about the origin."""
-    ahead: int = PolicyExplorerSettings.ahead
-    patience: int = PolicyExplorerSettings.patience
-
-
-@dataclass(frozen=True, kw_only=True)
 class Options:
-    """What may be set beside the options of the frontier planners."""
+    """Options besides those of the frontier planners."""
 
     policy: str
     """Policy file of the task base_exploration."""
-    cells: Cells = value(Cells)
+    cells: dict[str, Any] = field(default_factory=dict)
+    """Fields of :class:`PolicyExplorerSettings`; those left out are as the policy was trained."""
 
 
 def build(robot: RobotSpec, **options: Any) -> PolicyExplorer:
@@ -202,13 +190,13 @@ def build(robot: RobotSpec, **options: Any) -> PolicyExplorer:
             f" {grid.resolution_m:g} m: let the map's be no larger, with the planner's option grid.resolution_m."
         )
     side = max(high - low for low, high in zip(settings.area_min_m, settings.area_max_m))
-    cells = 2 * math.ceil(side / grid.resolution_m)  # half of the map reaches over the area from any place in it
+    cells = 2 * math.ceil(side / grid.resolution_m)  # half of the map covers the area from any place in it
     if cells > grid.cells and "grid" not in options:
         frontier = build_explorer("utility", robot, **options, grid=asdict(replace(grid, cells=cells)))
     return PolicyExplorer(frontier.planner, frontier.settings, policy, settings)
 
 
-def _settings(cells: Cells, contract: Contract, path: str) -> PolicyExplorerSettings:
+def _settings(cells: dict[str, Any], contract: Contract, path: str) -> PolicyExplorerSettings:
     outputs, trained = [port.name for port in contract.outputs], contract.envelope
     if outputs != ["waypoint"] or not {"cell_m", "side_m"} <= set(trained):
         raise UserError(
@@ -216,20 +204,21 @@ def _settings(cells: Cells, contract: Contract, path: str) -> PolicyExplorerSett
             " task base_exploration."
         )
     cell_m, half = trained["cell_m"], 0.5 * trained["side_m"]
-    if cells.cell_m is not None and not math.isclose(cells.cell_m, cell_m, rel_tol=1e-3):
+    default = PolicyExplorerSettings(cell_m=cell_m, area_min_m=(-half, -half), area_max_m=(half, half))
+    where = "the options of the planner explorer_policy, cells"
+    settings = schema.load(PolicyExplorerSettings, {**schema.to_data(default), **cells}, where)
+    if not math.isclose(settings.cell_m, cell_m, rel_tol=1e-3):
         raise UserError(
-            f"The policy {path} was trained on cells of {cell_m:g} m, and cells.cell_m is {cells.cell_m:g} m: leave"
+            f"The policy {path} was trained on cells of {cell_m:g} m, and cells.cell_m is {settings.cell_m:g} m: leave"
             " it out."
         )
-    low, high = cells.area_min_m or (-half, -half), cells.area_max_m or (half, half)
+    low, high = settings.area_min_m, settings.area_max_m
     if not all(a + cell_m <= b for a, b in zip(low, high)):
         raise UserError(
             f"The area from {list(low)} to {list(high)} m is not allowed: cells.area_max_m must be at least a cell of"
             f" {cell_m:g} m above cells.area_min_m."
         )
-    return PolicyExplorerSettings(
-        cell_m=cell_m, area_min_m=low, area_max_m=high, ahead=cells.ahead, patience=cells.patience
-    )
+    return replace(settings, cell_m=cell_m)
 
 
 PLANNER = build

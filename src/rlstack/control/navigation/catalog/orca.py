@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlstack import schema
-from rlstack.control.navigation.body import Body
-from rlstack.control.navigation.driver import Scanner
+from rlstack.control.navigation.base_model import BaseModel
 from rlstack.control.navigation.global_planner import GlobalPlanner, GridPathPlanner, PathSettings, StraightLinePlanner
+from rlstack.control.navigation.goal_planner import GoalPlanner, GoalSettings
 from rlstack.control.navigation.occupancy import GridSettings
 from rlstack.control.navigation.orca import Orca, OrcaSettings
-from rlstack.control.navigation.planner import GoalPlanner, GoalSettings
+from rlstack.control.navigation.planner_interface import Scanner
 from rlstack.errors import UserError
 from rlstack.robots import RobotSpec
 from rlstack.schema import value
@@ -19,37 +19,33 @@ from rlstack.schema import value
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What may be set."""
+    """Options."""
 
     lidar: str = "scan"
-    """Empty: people are all that is seen."""
+    """Empty: only people are sensed."""
     people: bool = True
-    """Whether people are among the signals; otherwise all that is scanned stands still."""
+    """Whether to read people; otherwise all scanned points are static."""
     map: bool = True
-    """Whether to head along a way through a map from scans; otherwise straight for the goal."""
+    """Whether to follow a path on a map from scans; otherwise straight towards the goal."""
     goal: GoalSettings = value(GoalSettings)
     path: PathSettings = value(PathSettings)
     orca: OrcaSettings = value(OrcaSettings)
     grid: GridSettings | None = None
-    """Left out: by the base's size."""
+    """Default: by the base's size."""
 
 
 def build(robot: RobotSpec, **options: Any) -> GoalPlanner:
-    """Return the planner for a robot; one without any lidar sees people alone and heads straight for its goal.
-
-    Args:
-        robot: A differential or holonomic base.
-        options: As :class:`Options`; what it holds as mappings.
+    """Return the planner for a robot; one without a lidar senses only people and heads straight for its goal.
 
     Raises:
         UserError: The robot is no such base or lacks the lidar, an option is unknown or not allowed, or the robot is
             left without people and lidar.
     """
     chosen = schema.load(Options, options, "the options of the planner orca")
-    body, period = Body.of(robot), 1.0 / chosen.goal.rate_hz
+    body, period = BaseModel.of(robot), 1.0 / chosen.goal.rate_hz
     seeing = bool(chosen.lidar) and bool(body.lidars)
     if not seeing and not chosen.people:
-        raise UserError("The planner orca would see nothing: give the robot a lidar, or leave people true.")
+        raise UserError("The planner orca would sense nothing: give the robot a lidar, or leave people true.")
     scanner = Scanner(body.lidar(chosen.lidar), body.discs) if seeing else None
     global_planner: GlobalPlanner = StraightLinePlanner()
     if scanner is not None and chosen.map:

@@ -1,4 +1,4 @@
-"""Pure pursuit of the path on ``goal_path``, or of lines that it is given."""
+"""Pure pursuit of the path on ``goal_path``, or of given lines."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlstack import schema
-from rlstack.control.navigation.body import Body
-from rlstack.control.navigation.pursuit import Line, PurePursuit, PursuitSettings
+from rlstack.control.navigation.base_model import BaseModel
+from rlstack.control.navigation.pure_pursuit import Line, PurePursuit, PursuitSettings
 from rlstack.robots import RobotSpec
 from rlstack.schema import value
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What may be set."""
+    """Options."""
 
     pursuit: PursuitSettings = value(PursuitSettings)
 
@@ -24,14 +24,14 @@ def build(robot: RobotSpec, lines: tuple[Line, ...] | None = None, **options: An
 
     Args:
         robot: A wheeled base.
-        lines: Paths with speeds, one for all robots or one for each; None: paths come as signals.
-        options: As :class:`Options`; what it holds as mappings.
+        lines: Paths with speeds, one for all robots or one for each; None: the path signals.
+        options: As :class:`Options`; settings are mappings.
 
     Raises:
         UserError: The robot is no base, or an option is unknown or not allowed.
     """
     chosen = schema.load(Options, options, "the options of the planner pure_pursuit")
-    return PurePursuit(Body.of(robot), chosen.pursuit, lines)
+    return PurePursuit(BaseModel.of(robot), chosen.pursuit, lines)
 
 
 PLANNER = build

@@ -274,7 +274,7 @@ class World5:
             if render >= _RENDERS and colours is not None and depths is not None and depths.size:
                 # the docstring promises (width, height, 1), but the renderer returns rows from the top
                 return np.array(colours[..., :3], dtype=np.uint8), np.array(depths, dtype=np.float32).reshape(rows)
-        raise NoFrame(f"Isaac Sim gave no picture in {_MOST_RENDERS} renderings.")
+        raise NoFrame(f"Isaac Sim returned no image in {_MOST_RENDERS} renderings.")
 
     def cast(
         self, origins: NDArray[np.float64], directions: NDArray[np.float64], far_m: float, unseen: Sequence[str]

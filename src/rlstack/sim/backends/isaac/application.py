@@ -44,11 +44,6 @@ def start(construct: Callable[[], Any]) -> Any:
     return _application
 
 
-def started() -> bool:
-    """Return whether Isaac Sim is running in this process."""
-    return _application is not None
-
-
 def stop() -> None:
     """Stop the application if it is running; the process cannot start it again."""
     global _application
@@ -60,11 +55,7 @@ def stop() -> None:
 
 
 def occupy(tenant: object) -> None:
-    """Reserve the process's world for ``tenant`` until :func:`vacate`.
-
-    Raises:
-        UserError: Another tenant holds it.
-    """
+    """Reserve the process's world for ``tenant`` until :func:`vacate`; raise ``UserError`` if another holds it."""
     global _tenant
     if _tenant is not None and _tenant is not tenant:
         raise UserError(

@@ -22,8 +22,7 @@ from rlstack.sim.backends.isaac import api_5, application, convert, installation
 from rlstack.sim.backends.isaac.robots import Robots
 from rlstack.sim.engine import BODY_ROWS, DriveMode, Gyroscopic, JointState, MassProperties, Scene, View, find_obstacle
 from rlstack.sim.obstacle import OBJECT
-from rlstack.sim.robot import SingleRobotBackend
-from rlstack.sim.world import World
+from rlstack.sim.simulated_robot import SingleRobotBackend
 
 NOT_YET_RUN = "not yet run on Isaac Sim"
 """Notice on every page and report with this backend, until the conformance suite has run on Isaac Sim."""
@@ -56,12 +55,12 @@ class IsaacEngine:
             raise UserError(f"{model} is a MuJoCo model, which Isaac Sim cannot hold: choose another world.")
         obstacles = () if scene.world is None else scene.world.obstacles
         if moved := [obstacle.name for obstacle in obstacles if obstacle.kinematic]:
-            raise UserError(f"{moved[0]} is moved from outside, which is not built for Isaac Sim: choose mujoco.")
+            raise UserError(f"{moved[0]} is kinematic, which is not supported in Isaac Sim: choose mujoco.")
         if sliding := [obstacle.name for obstacle in obstacles if obstacle.slide is not None]:
-            raise UserError(f"{sliding[0]} slides, which is not built for Isaac Sim: choose mujoco or pybullet.")
+            raise UserError(f"{sliding[0]} slides, which is not supported in Isaac Sim: choose mujoco or pybullet.")
         if any(robot.end_effector for robot in scene.robots) and any(obstacle.is_handled for obstacle in obstacles):
             raise UserError(
-                f"An arm is to know where '{OBJECT}' is, which is not built for Isaac Sim: choose mujoco or pybullet."
+                f"The pose of '{OBJECT}' for an arm is not supported in Isaac Sim: choose mujoco or pybullet."
             )
         if options["ros_bridge"]:
             installation.require_environment(os.environ, ros_bridge=True, interactive=True)
@@ -69,7 +68,7 @@ class IsaacEngine:
         self._world: api_5.World5 | None = None
         try:
             running = application.start(lambda: api_5.construct(**options))
-            self._world = api_5.World5(running, steps_per_s, lambda usd: _author_surroundings(usd, scene.world))
+            self._world = api_5.World5(running, steps_per_s, lambda usd: stage.author_surroundings(usd, scene.world))
             bodies.enter(self._world, isolated=scene.isolated and len(scene.robots) > 1)
         except BaseException:
             self.close()
@@ -124,7 +123,7 @@ class IsaacEngine:
 
     def obstacle_pose(self, name: str) -> tuple[Array, Array]:
         """Refuse: reading obstacle poses from PhysX is not implemented."""
-        raise UserError(f"Where '{name}' is in Isaac Sim is not known here: choose MuJoCo or PyBullet for it.")
+        raise UserError(f"The pose of '{name}' is not supported in Isaac Sim: choose mujoco or pybullet.")
 
     def set_mass(self, index: int, mass_kg: float, inertia_kg_m2: Array) -> None:
         """Set one robot's mass and inertia."""
@@ -212,14 +211,6 @@ def _whole_rate(step_s: float) -> int:
             f"physics_rate_hz: {rate:g} is not allowed: Isaac Sim's physics takes a whole number of steps a second."
         )
     return round(rate)
-
-
-def _author_surroundings(usd: Any, world: World | None) -> None:
-    stage.author_surroundings(
-        usd,
-        floor=True if world is None else world.floor,
-        obstacles=() if world is None else world.obstacles,
-    )
 
 
 class IsaacBackend(SingleRobotBackend):

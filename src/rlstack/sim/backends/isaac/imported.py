@@ -17,8 +17,15 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.robots import RobotSpec
-from rlstack.robots.urdf.parts import BODY
-from rlstack.sim.backends.isaac.stage import MATERIAL, set_pose, settle_body, write_schema
+from rlstack.robots.urdf import BODY
+from rlstack.sim.backends.isaac.stage import (
+    MATERIAL,
+    bind_material,
+    set_pose,
+    settle_body,
+    write_material,
+    write_schema,
+)
 from rlstack.sim.backends.isaac.urdf import ImportedUrdf
 
 
@@ -88,7 +95,7 @@ def settle_imported(
         UsdPhysics.FixedJoint(holder).CreateLocalPos0Attr().Set(Gf.Vec3f(*place))
     for joint in robot.drives:
         _settle_joint(stage.GetPrimAtPath(f"{path}/joints/{urdf.prefix}{joint.name}"), joint.type, robot.name)
-    _bind(top, UsdShade.Material.Get(stage, MATERIAL), over_descendants=False)
+    bind_material(top, UsdShade.Material.Get(stage, MATERIAL))
     _bind_materials(stage, path, urdf, robot)
     set_pose(top, place, (0.0, 0.0, 0.0, 1.0))
     if not seen:
@@ -135,26 +142,9 @@ def _bind_materials(stage: Any, path: str, urdf: ImportedUrdf, robot: RobotSpec)
     """Set the robot file's friction on links; contacts use the product of both sides, and the floor's is 1."""
     friction = {urdf.root if name == BODY else urdf.prefix + name: mu for name, mu in robot.link_friction.items()}
     kinds = sorted(set(friction.values()))
-    materials = {mu: _material(stage, f"{path}/friction_{k}", mu) for k, mu in enumerate(kinds)}
+    materials = {mu: write_material(stage, f"{path}/friction_{k}", mu) for k, mu in enumerate(kinds)}
+    for material in materials.values():
+        write_schema(material.GetPrim(), "PhysxMaterialAPI", "physxMaterial", frictionCombineMode="multiply")
     for prim in stage.GetPrimAtPath(path).GetChildren():
         if (mu := friction.get(str(prim.GetName()))) is not None:
-            _bind(prim, materials[mu])
-
-
-def _material(stage: Any, path: str, friction: float) -> Any:
-    from pxr import UsdPhysics, UsdShade
-
-    material = UsdShade.Material.Define(stage, path)
-    contact = UsdPhysics.MaterialAPI.Apply(material.GetPrim())
-    contact.CreateStaticFrictionAttr(friction)
-    contact.CreateDynamicFrictionAttr(friction)
-    contact.CreateRestitutionAttr(0.0)
-    write_schema(material.GetPrim(), "PhysxMaterialAPI", "physxMaterial", frictionCombineMode="multiply")
-    return material
-
-
-def _bind(prim: Any, material: Any, *, over_descendants: bool = True) -> None:
-    from pxr import UsdShade
-
-    strength = UsdShade.Tokens.strongerThanDescendants if over_descendants else UsdShade.Tokens.weakerThanDescendants
-    UsdShade.MaterialBindingAPI.Apply(prim).Bind(material, strength, "physics")
+            bind_material(prim, materials[mu], over_descendants=True)

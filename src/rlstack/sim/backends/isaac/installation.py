@@ -12,8 +12,8 @@ from pathlib import Path
 
 from rlstack.errors import UserError
 
-PYTHON = {5: (3, 11)}
-"""The only Python version with wheels, for each supported generation."""
+PYTHON = (3, 11)
+"""The only Python version with wheels of these releases."""
 RELEASES = ("5.0", "5.1")
 """Releases that ``api_5.py`` supports; it was written from the sources of 5.1.0."""
 INSTALL = (
@@ -48,8 +48,8 @@ def installed_version(environ: Mapping[str, str] = os.environ) -> str | None:
     return number.group(0) if number else "unknown"
 
 
-def require_supported(version: str | None, python: tuple[int, int] = sys.version_info[:2]) -> int:
-    """Return the API generation, 5, of an installed version.
+def require_supported(version: str | None, python: tuple[int, int] = sys.version_info[:2]) -> None:
+    """Refuse an installed version that is not supported.
 
     Args:
         version: The version from :func:`installed_version`.
@@ -75,11 +75,9 @@ def require_supported(version: str | None, python: tuple[int, int] = sys.version
             f"Isaac Sim {version} is installed, and rlstack is written for {' and '.join(RELEASES)}.{why}"
             f" To get 5.1.0: {INSTALL}."
         )
-    generation = int(version.split(".")[0])
-    if python != PYTHON[generation]:
-        wanted, here = (".".join(map(str, p)) for p in (PYTHON[generation], python))
+    if python != PYTHON:
+        wanted, here = (".".join(map(str, p)) for p in (PYTHON, python))
         raise UserError(f"Isaac Sim {version} runs on Python {wanted}, and this is {here}: {INSTALL}.")
-    return generation
 
 
 def require_environment(

@@ -49,13 +49,10 @@ class Robots:
         """Path of the prim that contains each robot."""
 
     def enter(self, world: World5, *, isolated: bool) -> None:
-        """Add the robots to the stage of a world and start its physics.
-
-        Raises:
-            RuntimeError: Isaac Sim behaves differently from its sources.
-        """
+        """Add the robots to the stage of a world and start its physics; check Isaac Sim's behaviour."""
         self._world = world
-        places = _first_places(len(self._robots))
+        places = np.zeros((len(self._robots), 3))
+        places[:, 0], places[:, 2] = _APART_M * np.arange(len(places)), _ABOVE_M
         imported: dict[int, ImportedRobot] = {}
         views = {}
         with tempfile.TemporaryDirectory(prefix="rlstack_isaac_") as folder:
@@ -97,7 +94,7 @@ class Robots:
         if not (np.abs(body[:3] - place) < _NEAR_M).all():
             name = self._robots[index].name
             raise RuntimeError(
-                f"Isaac Sim does not put {name} where it is told: it is at {body[:3]}, and not at {place}."
+                f"Isaac Sim does not place {name} as commanded: it is at {body[:3]}, and not at {place}."
             )
 
     # ---- all of them
@@ -148,9 +145,3 @@ class Robots:
         if index in self.jointed:
             return self.jointed[index].articulation.contact()
         return bool(self._world.contact()[self._column[index]])
-
-
-def _first_places(count: int) -> Array:
-    places = np.zeros((count, 3))
-    places[:, 0], places[:, 2] = _APART_M * np.arange(count), _ABOVE_M
-    return places

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rlstack.kinds.quadrotor.spec import Quadrotor
-from rlstack.sim.obstacle import Obstacle
+from rlstack.sim.world import World
 
 ROBOTS = "/World/robots"
 OBSTACLES = "/World/obstacles"
@@ -37,13 +37,10 @@ def robot_path(index: int) -> str:
     return f"{ROBOTS}/r{index:04d}"
 
 
-def author_surroundings(stage: Any, *, floor: bool, obstacles: Sequence[Obstacle]) -> None:
-    """Write lights, floor and obstacles.
+def author_surroundings(stage: Any, world: World | None) -> None:
+    """Write lights, floor and obstacles of a world, by default a floor, to a stage without robots.
 
-    Args:
-        stage: A ``pxr.Usd.Stage``, empty except for the physics engine's prims.
-        floor: Whether the half-space below z = 0 is solid.
-        obstacles: Obstacles; those with a mass are movable.
+    Obstacles with a mass are movable.
     """
     from pxr import UsdGeom, UsdLux, UsdPhysics
 
@@ -54,10 +51,10 @@ def author_surroundings(stage: Any, *, floor: bool, obstacles: Sequence[Obstacle
         UsdGeom.Scope.Define(stage, scope)
     UsdLux.DomeLight.Define(stage, "/World/sky").CreateIntensityAttr(600.0)
     UsdLux.DistantLight.Define(stage, "/World/sun").CreateIntensityAttr(1500.0)
-    _author_material(stage)
-    if floor:
+    write_material(stage, MATERIAL, _FRICTION)
+    if world is None or world.floor:
         _author_floor(stage)
-    for obstacle in obstacles:
+    for obstacle in () if world is None else world.obstacles:
         prim = _shape(stage, f"{OBSTACLES}/{obstacle.name}", obstacle.shape, obstacle.size_m, obstacle.colour)
         half = 0.5 * obstacle.yaw_rad
         set_pose(prim, obstacle.position_m, (0.0, 0.0, math.sin(half), math.cos(half)))
@@ -123,13 +120,24 @@ def keep_apart(stage: Any, paths: Sequence[str]) -> None:
         members.AddTarget(path)
 
 
-def _author_material(stage: Any) -> None:
+def write_material(stage: Any, path: str, friction: float) -> Any:
+    """Write a contact material without restitution and return it."""
     from pxr import UsdPhysics, UsdShade
 
-    contact = UsdPhysics.MaterialAPI.Apply(UsdShade.Material.Define(stage, MATERIAL).GetPrim())
-    contact.CreateStaticFrictionAttr(_FRICTION)
-    contact.CreateDynamicFrictionAttr(_FRICTION)
+    material = UsdShade.Material.Define(stage, path)
+    contact = UsdPhysics.MaterialAPI.Apply(material.GetPrim())
+    contact.CreateStaticFrictionAttr(friction)
+    contact.CreateDynamicFrictionAttr(friction)
     contact.CreateRestitutionAttr(0.0)
+    return material
+
+
+def bind_material(prim: Any, material: Any, *, over_descendants: bool = False) -> None:
+    """Bind a contact material to a prim, and with ``over_descendants`` in place of its descendants' own."""
+    from pxr import UsdShade
+
+    strength = UsdShade.Tokens.strongerThanDescendants if over_descendants else UsdShade.Tokens.weakerThanDescendants
+    UsdShade.MaterialBindingAPI.Apply(prim).Bind(material, strength, "physics")
 
 
 def _author_floor(stage: Any) -> None:
@@ -213,8 +221,7 @@ def _make_solid(prim: Any) -> None:
 
     UsdPhysics.CollisionAPI.Apply(prim)
     write_schema(prim, "PhysxCollisionAPI", "physxCollision", contactOffset=_CONTACT_OFFSET_M, restOffset=0.0)
-    material = UsdShade.Material.Get(prim.GetStage(), Sdf.Path(MATERIAL))
-    UsdShade.MaterialBindingAPI.Apply(prim).Bind(material, UsdShade.Tokens.weakerThanDescendants, "physics")
+    bind_material(prim, UsdShade.Material.Get(prim.GetStage(), Sdf.Path(MATERIAL)))
 
 
 def write_schema(prim: Any, schema: str, prefix: str, **attributes: float | bool | str) -> None:

@@ -19,9 +19,8 @@ import numpy as np
 from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.robots import RobotSpec
-from rlstack.robots.sensing import rotation_from_rpy
-from rlstack.robots.urdf import to_urdf
-from rlstack.robots.urdf.parts import numbers
+from rlstack.robots.model import read_origin
+from rlstack.robots.urdf import numbers, to_urdf
 
 
 @dataclass(frozen=True)
@@ -38,11 +37,7 @@ class ImportedUrdf:
 
 
 def importable_urdf(robot: RobotSpec, index: int) -> ImportedUrdf:
-    """Return the URDF of robot ``index`` of a world.
-
-    Raises:
-        UserError: The robot has no URDF, its model contradicts its file, or a moving link has no mass.
-    """
+    """Return the URDF of robot ``index`` of a world; raise ``UserError`` if a moving link has no mass."""
     name = f"r{index:04d}"
     prefix = f"{name}_"
     tree = ET.fromstring(to_urdf(robot, prefix=prefix, rotors="none", meshes="path", frames=False))
@@ -65,13 +60,14 @@ def _fold(tree: ET.Element, link: ET.Element, robot: RobotSpec) -> None:
     name = link.get("name", "")
     up = [joint for joint in tree.findall("joint") if _end(joint, "child") == name]
     down = [joint for joint in tree.findall("joint") if _end(joint, "parent") == name]
+    no_motion = np.zeros(3), np.eye(3)
     if up:
-        keeper, outer = _end(up[0], "parent"), _origin(up[0])
-    elif len(down) == 1 and (_origin(down[0])[0] == np.eye(3)).all() and (_origin(down[0])[1] == 0.0).all():
+        keeper, outer = _end(up[0], "parent"), read_origin(up[0], name)
+    elif len(down) == 1 and all((a == b).all() for a, b in zip(read_origin(down[0], name), no_motion)):
         up, down = down, []  # the root, with one link fixed to it
-        keeper, outer = _end(up[0], "child"), (np.eye(3), np.zeros(3))
+        keeper, outer = _end(up[0], "child"), no_motion
     else:
-        up, keeper, outer = [], "", (np.eye(3), np.zeros(3))
+        up, keeper, outer = [], "", no_motion
     if not up or up[0].get("type") != "fixed":
         raise UserError(
             f"{robot.name}: the link '{name}' of its model weighs nothing and is not fixed to one that does. Isaac Sim"
@@ -100,23 +96,15 @@ def _end(joint: ET.Element, tag: str) -> str:
     return "" if element is None else element.get("link", "")
 
 
-def _origin(element: ET.Element) -> tuple[Array, Array]:
-    """Return rotation (3, 3) and position (3,) of an element's origin."""
-    origin = element.find("origin")
-    given = {} if origin is None else dict(origin.items())
-    xyz, rpy = (np.array(given.get(key, "0 0 0").split(), dtype=float) for key in ("xyz", "rpy"))
-    return rotation_from_rpy(rpy), xyz
-
-
 def _move(element: ET.Element, outer: tuple[Array, Array]) -> None:
     """Transform an element's origin from a frame at ``outer`` to the frame that ``outer`` is in."""
-    rotation, position = _origin(element)
+    position, rotation = read_origin(element, element.tag)
     origin = element.find("origin")
     if origin is None:
         origin = ET.Element("origin")
         element.insert(0, origin)
-    origin.set("xyz", numbers(outer[1] + outer[0] @ position))
-    origin.set("rpy", numbers(_rpy(outer[0] @ rotation)))
+    origin.set("xyz", numbers(outer[0] + outer[1] @ position))
+    origin.set("rpy", numbers(_rpy(outer[1] @ rotation)))
 
 
 def _rpy(rotation: Array) -> tuple[float, float, float]:

@@ -15,8 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 from rlstack.arrays import Array
+from rlstack.robots.frames import cross
 from rlstack.robots.joints import DrivenJoint
-from rlstack.robots.kinematics import cross
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.sim.backends.pybullet.server import Server
 
@@ -30,10 +30,10 @@ def carry(server: Server, body: int, number: int, armature: float) -> Array:
     Returns:
         The increase of the link's moments (3,): exact if the joint's axis is an axis of the frame, as for a wheel.
     """
-    bullet, client = server.bullet, server.client
-    moments = np.array(bullet.getDynamicsInfo(body, number, physicsClientId=client)[2])
-    added = armature * np.array(bullet.getJointInfo(body, number, physicsClientId=client)[13]) ** 2
-    bullet.changeDynamics(body, number, localInertiaDiagonal=(moments + added).tolist(), physicsClientId=client)
+    bullet = server.bullet
+    moments = np.array(bullet.getDynamicsInfo(body, number)[2])
+    added = armature * np.array(bullet.getJointInfo(body, number)[13]) ** 2
+    bullet.changeDynamics(body, number, localInertiaDiagonal=(moments + added).tolist())
     return np.asarray(added)
 
 
@@ -48,11 +48,11 @@ class Armature:
     """
 
     def __init__(self, server: Server, body: int, moving: list[int], drives: dict[int, DrivenJoint]) -> None:
-        bullet, client = server.bullet, server.client
+        bullet = server.bullet
         self._server, self._body = server, body
-        self._links = list(range(bullet.getNumJoints(body, physicsClientId=client)))
-        infos = [bullet.getJointInfo(body, link, physicsClientId=client) for link in self._links]
-        known = [bullet.getDynamicsInfo(body, link, physicsClientId=client) for link in self._links]
+        self._links = list(range(bullet.getNumJoints(body)))
+        infos = [bullet.getJointInfo(body, link) for link in self._links]
+        known = [bullet.getDynamicsInfo(body, link) for link in self._links]
         self._numbers, self._moving = moving, np.array(moving)
         self._axes = np.array([infos[number][13] for number in moving])
         self._turns = np.array([infos[number][2] == bullet.JOINT_REVOLUTE for number in moving])
@@ -85,8 +85,8 @@ class Armature:
             step_s: Time since the previous step.
             lifting: Whether to compensate gravity, too.
         """
-        bullet, client = self._server.bullet, self._server.client
-        states = bullet.getJointStates(self._body, self._numbers, physicsClientId=client)
+        bullet = self._server.bullet
+        states = bullet.getJointStates(self._body, self._numbers)
         velocity = np.array([state[1] for state in states])
         rotations, axes, centres, places = self._motion()
         excess = self._excess(rotations, axes)
@@ -101,13 +101,13 @@ class Armature:
 
     def _calmed(self, rest: list[float], moments: Array) -> tuple[Array, float]:
         """Return the inverse of the wanted mass matrix at rest, and the share of each new acceleration to apply."""
-        bullet, client = self._server.bullet, self._server.client
-        before = [state[0] for state in bullet.getJointStates(self._body, self._numbers, physicsClientId=client)]
+        bullet = self._server.bullet
+        before = [state[0] for state in bullet.getJointStates(self._body, self._numbers)]
         for number, q in zip(self._numbers, rest):
-            bullet.resetJointState(self._body, number, q, physicsClientId=client)
+            bullet.resetJointState(self._body, number, q)
         rotations, axes, centres, places = self._motion()
         for number, q in zip(self._numbers, before):
-            bullet.resetJointState(self._body, number, q, physicsClientId=client)
+            bullet.resetJointState(self._body, number, q)
         along = (self._moved_by[:, :, None] * np.where(self._turns[:, None], axes, 0.0)) @ rotations
         sliding = self._sliding(axes, centres, places)
         own = np.einsum("lja,la,lka->jk", along, moments, along) + np.einsum(
@@ -119,8 +119,8 @@ class Armature:
 
     def _motion(self) -> tuple[Array, Array, Array, Array]:
         """Return link rotations (L, 3, 3), joint axes (J, 3), link centres and joint positions."""
-        bullet, client = self._server.bullet, self._server.client
-        states = bullet.getLinkStates(self._body, self._links, computeForwardKinematics=1, physicsClientId=client)
+        bullet = self._server.bullet
+        states = bullet.getLinkStates(self._body, self._links, computeForwardKinematics=1)
         turned = [bullet.getMatrixFromQuaternion(state[1]) for state in states]
         rotations = np.array(turned).reshape(-1, 3, 3)
         axes = (rotations[self._moving] @ self._axes[:, :, None])[:, :, 0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.robots import RobotSpec, frames
 from rlstack.robots.inertia import Inertial, inertial, moved, together
-from rlstack.robots.robot_models import mass_properties
+from rlstack.robots.kind_models import mass_properties
 from rlstack.robots.urdf import BODY, to_urdf
 from rlstack.sim.backends.pybullet.joint_motors import JointMotors
 from rlstack.sim.backends.pybullet.server import EVERYTHING, RAYS, ROBOT, WORLD, Server
@@ -39,17 +38,17 @@ class BulletRobot:
 
     def __init__(self, server: Server, robot: RobotSpec, isolated: bool) -> None:
         self.server, self.robot = server, robot
-        bullet, client = server.bullet, server.client
+        bullet = server.bullet
         self.body = _load(server, robot, seen=not isolated)
         friction = robot.link_friction
         mask = RAYS | WORLD if isolated else EVERYTHING
         # PyBullet multiplies friction coefficients and defaults to 0.5; manipulated objects have their own
         server.settle(self.body, None if friction else 1.0, ROBOT, mask)
         if friction:  # the links' friction is in the URDF
-            bullet.changeDynamics(self.body, -1, lateralFriction=friction.get(BODY, 1.0), physicsClientId=client)
+            bullet.changeDynamics(self.body, -1, lateralFriction=friction.get(BODY, 1.0))
         if isolated:
-            bullet.changeVisualShape(self.body, -1, rgbaColor=[0.0, 0.0, 0.0, 0.0], physicsClientId=client)
-        info = bullet.getDynamicsInfo(self.body, -1, physicsClientId=client)
+            bullet.changeVisualShape(self.body, -1, rgbaColor=[0.0, 0.0, 0.0, 0.0])
+        info = bullet.getDynamicsInfo(self.body, -1)
         self._centre, self._axes = np.array(info[3]), np.array(info[4])
         self.plain = bool((self._centre == 0.0).all() and (self._axes[:3] == 0.0).all())
         """Whether PyBullet's base frame equals ``base_link``."""
@@ -60,14 +59,14 @@ class BulletRobot:
 
     def pose(self) -> tuple[Array, Array]:
         """Return the pose of ``base_link``: position (3,) m and orientation (4,) xyzw."""
-        position, orientation = self.server.bullet.getBasePositionAndOrientation(self.body, self.server.client)
+        position, orientation = self.server.bullet.getBasePositionAndOrientation(self.body)
         turned = frames.multiply(np.array(orientation), frames.inverse(self._axes))
         return np.array(position) - frames.rotate(turned, self._centre), turned
 
     def refresh(self, column: Array) -> None:
         """Write the state (13,) of ``base_link``, see :data:`rlstack.sim.engine.BODY_ROWS`."""
         position, turned = self.pose()
-        (u, v, w), (a, b, c) = self.server.bullet.getBaseVelocity(self.body, self.server.client)
+        (u, v, w), (a, b, c) = self.server.bullet.getBaseVelocity(self.body)
         x, y, z = frames.rotate(turned, self._centre).tolist()
         column[:3], column[3:7] = position, turned
         # the cross product, written out: numpy takes ten times as long for three numbers
@@ -76,14 +75,14 @@ class BulletRobot:
 
     def place(self, state: Array) -> None:
         """Set the state (13,) of ``base_link``, with the joints at rest at zero."""
-        bullet, client = self.server.bullet, self.server.client
+        bullet = self.server.bullet
         turned, arm = state[3:7], frames.rotate(state[3:7], self._centre)
         angular = frames.rotate(turned, state[10:])
         position = (state[:3] + arm).tolist()
         orientation = frames.multiply(turned, self._axes).tolist()
-        bullet.resetBasePositionAndOrientation(self.body, position, orientation, physicsClientId=client)
+        bullet.resetBasePositionAndOrientation(self.body, position, orientation)
         velocity = (state[7:10] + np.cross(angular, arm)).tolist()
-        bullet.resetBaseVelocity(self.body, velocity, angular.tolist(), physicsClientId=client)
+        bullet.resetBaseVelocity(self.body, velocity, angular.tolist())
         self.drives.place(np.zeros(len(self.drives.names)), np.zeros(len(self.drives.names)))
 
     def torque_in_base(self, torque: Array) -> list[float]:
@@ -93,13 +92,7 @@ class BulletRobot:
 
     def set_mass(self, mass_kg: float, inertia_kg_m2: Array) -> None:
         """Set mass and principal moments (3,) of the base."""
-        self.server.bullet.changeDynamics(
-            self.body,
-            -1,
-            mass=mass_kg,
-            localInertiaDiagonal=inertia_kg_m2.tolist(),
-            physicsClientId=self.server.client,
-        )
+        self.server.bullet.changeDynamics(self.body, -1, mass=mass_kg, localInertiaDiagonal=inertia_kg_m2.tolist())
         self._whole = self._read()
 
     def mass_properties(self) -> MassProperties:
@@ -108,15 +101,15 @@ class BulletRobot:
 
     def _read(self) -> Inertial:
         """Read PyBullet's values with all joints at zero; a fixed base has no mass there."""
-        bullet, client = self.server.bullet, self.server.client
+        bullet = self.server.bullet
         pieces = []
         position, turned = self.pose()
-        for link in range(-1, bullet.getNumJoints(self.body, physicsClientId=client)):
-            info = bullet.getDynamicsInfo(self.body, link, physicsClientId=client)
+        for link in range(-1, bullet.getNumJoints(self.body)):
+            info = bullet.getDynamicsInfo(self.body, link)
             if link < 0:
                 at, along = self._centre, self._axes
             else:
-                state = bullet.getLinkState(self.body, link, computeForwardKinematics=1, physicsClientId=client)
+                state = bullet.getLinkState(self.body, link, computeForwardKinematics=1)
                 at = frames.rotate_inverse(turned, np.array(state[0]) - position)
                 along = frames.multiply(frames.inverse(turned), np.array(state[1]))
             pieces.append(moved(inertial(info[0], (0.0, 0.0, 0.0), info[2]), frames.to_matrix(along), at))
@@ -134,12 +127,7 @@ def _load(server: Server, robot: RobotSpec, seen: bool) -> int:
         path = Path(folder) / f"{robot.name}.urdf"
         path.write_text(text)
         try:
-            body = bullet.loadURDF(
-                str(path),
-                useFixedBase=robot.fixed_base,
-                flags=flags,
-                physicsClientId=server.client,
-            )
+            body = bullet.loadURDF(str(path), useFixedBase=robot.fixed_base, flags=flags)
         except bullet.error as error:
             raise UserError(f"PyBullet cannot load the robot {robot.name}: {error}.") from error
     return int(body)
@@ -147,10 +135,7 @@ def _load(server: Server, robot: RobotSpec, seen: bool) -> int:
 
 def _check(robot: RobotSpec, held: Inertial) -> None:
     expected = mass_properties(robot)
-    said: dict[str, tuple[Any, Any]] = {
-        "mass_kg": (expected.mass_kg, held.mass_kg),
-        "inertia_kg_m2": (expected.inertia_kg_m2, held.inertia_kg_m2),
-    }
-    for name, (file, engine) in said.items():
+    for name in ("mass_kg", "inertia_kg_m2"):
+        file, engine = getattr(expected, name), getattr(held, name)
         if np.abs(np.asarray(engine) - file).max() > _MASS_TOLERANCE * np.abs(file).max():
             raise UserError(f"{robot.name}: {name} is {file} in the robot file and {engine} in PyBullet.")

@@ -30,8 +30,8 @@ from rlstack.sim.engine import (
     View,
     find_obstacle,
 )
-from rlstack.sim.robot import SingleRobotBackend
-from rlstack.sim.sliding import parts_of
+from rlstack.sim.obstacle import parts_of
+from rlstack.sim.simulated_robot import SingleRobotBackend
 
 _ROW = struct.Struct(f"{BODY_ROWS}d")
 _PACK, _ROW_BYTES = _ROW.pack_into, _ROW.size
@@ -230,7 +230,7 @@ class PybulletEngine:
 
     def touching(self, index: int) -> bool:
         """Return whether one robot had contact in the last step."""
-        points = self._server.bullet.getContactPoints(bodyA=self._bodies[index], physicsClientId=self._client)
+        points = self._server.bullet.getContactPoints(bodyA=self._bodies[index])
         return any(point[9] > 0.0 for point in points)
 
     def look(self, position: Array, rotation: Array, camera: Any, wanted: Sequence[str]) -> View:

@@ -33,17 +33,17 @@ class JointMotors:
     """
 
     def __init__(self, server: Server, body: int, robot: RobotSpec) -> None:
-        bullet, client = server.bullet, server.client
+        bullet = server.bullet
         drives = robot.drives
         self._server, self._body = server, body
         self.names = tuple(drive.name for drive in drives)
         known = {}
-        for number in range(bullet.getNumJoints(body, physicsClientId=client)):
-            info = bullet.getJointInfo(body, number, physicsClientId=client)
+        for number in range(bullet.getNumJoints(body)):
+            info = bullet.getJointInfo(body, number)
             if info[2] != bullet.JOINT_FIXED:
                 known[info[1].decode()] = info
                 # PyBullet puts a braking motor on every joint.
-                bullet.setJointMotorControl2(body, number, bullet.VELOCITY_CONTROL, force=0.0, physicsClientId=client)
+                bullet.setJointMotorControl2(body, number, bullet.VELOCITY_CONTROL, force=0.0)
         if missing := [name for name in self.names if name not in known]:
             raise UserError(f"{robot.name}: the model has no joint {', '.join(missing)}; it has {', '.join(known)}.")
         self._numbers = [int(known[name][0]) for name in self.names]
@@ -76,7 +76,7 @@ class JointMotors:
     def place(self, position: Array, velocity: Array) -> None:
         """Set the joints' state."""
         for number, q, v in zip(self._numbers, position.tolist(), velocity.tolist()):
-            self._server.bullet.resetJointState(self._body, number, q, v, physicsClientId=self._server.client)
+            self._server.bullet.resetJointState(self._body, number, q, v)
         if self._armature is not None:
             self._armature.forget()
 
@@ -119,23 +119,19 @@ class JointMotors:
         else:
             return
         self._server.bullet.setJointMotorControlArray(
-            self._body,
-            self._moving,
-            self._server.bullet.TORQUE_CONTROL,
-            forces=added,
-            physicsClientId=self._server.client,
+            self._body, self._moving, self._server.bullet.TORQUE_CONTROL, forces=added
         )
 
     def _lifting(self) -> list[float]:
         # PyBullet refuses this for links with rotor inertia, which no rigid body alone could have
-        bullet, client = self._server.bullet, self._server.client
-        states = bullet.getJointStates(self._body, self._moving, physicsClientId=client)
+        bullet = self._server.bullet
+        states = bullet.getJointStates(self._body, self._moving)
         still = [0.0] * len(states)
         positions = [state[0] for state in states]
-        return list(bullet.calculateInverseDynamics(self._body, positions, still, still, physicsClientId=client))
+        return list(bullet.calculateInverseDynamics(self._body, positions, still, still))
 
     def _read(self) -> tuple[Array, Array, Array]:
-        states = self._server.bullet.getJointStates(self._body, self._numbers, physicsClientId=self._server.client)
+        states = self._server.bullet.getJointStates(self._body, self._numbers)
         position, velocity, effort = np.array([(q, v, e) for q, v, _, e in states]).T
         return position, velocity, effort
 
@@ -146,6 +142,5 @@ class JointMotors:
             self._numbers,
             mode,
             forces=effort.tolist(),
-            physicsClientId=self._server.client,
             **goals,
         )

@@ -56,7 +56,6 @@ def _first(server: Server, starts: Array, ends: Array, mask: int) -> tuple[NDArr
             ends[some].tolist(),
             numThreads=1,  # more would start a thread pool
             collisionFilterMask=mask,
-            physicsClientId=server.client,
         )
         bodies += [hit[0] for hit in hits]
         shares += [hit[2] for hit in hits]

@@ -28,7 +28,6 @@ def look(server: Server, position: Array, rotation: Array, camera: Any, wanted: 
         shadow=0,  # twice as fast as with shadows
         flags=bullet.ER_NO_SEGMENTATION_MASK,
         renderer=bullet.ER_TINY_RENDERER,
-        physicsClientId=server.client,
     )
     rgb = depth = None
     if "rgb" in wanted:

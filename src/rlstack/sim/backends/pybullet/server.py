@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -59,30 +60,31 @@ class Server:
     """
 
     def __init__(self, bullet: Any, step_s: float) -> None:
-        self.bullet = bullet
-        self.client = int(bullet.connect(bullet.DIRECT))
+        clients = importlib.import_module("pybullet_utils.bullet_client")
+        self.bullet: Any = clients.BulletClient(bullet.DIRECT)
+        """The module's functions, all called with this server's ``physicsClientId``."""
+        self.client = int(self.bullet._client)
         if self.client < 0:
             raise UserError("PyBullet allows no more simulations in this process: close some.")
-        bullet.setGravity(0.0, 0.0, -STANDARD_GRAVITY, physicsClientId=self.client)
-        bullet.setPhysicsEngineParameter(
+        self.bullet.setGravity(0.0, 0.0, -STANDARD_GRAVITY)
+        self.bullet.setPhysicsEngineParameter(
             fixedTimeStep=step_s,
             numSubSteps=0,
             deterministicOverlappingPairs=1,
             solverResidualThreshold=0.0,  # with the default of 1e-7, a robot of 27 g rocks on the floor
             enableFileCaching=0,  # a robot file may change while the process runs
-            physicsClientId=self.client,
         )
 
     def add_floor(self) -> int:
         """Add a floor at z = 0; return its body."""
-        shape = self.bullet.createCollisionShape(self.bullet.GEOM_PLANE, physicsClientId=self.client)
-        body = int(self.bullet.createMultiBody(0.0, shape, useMaximalCoordinates=1, physicsClientId=self.client))
+        shape = self.bullet.createCollisionShape(self.bullet.GEOM_PLANE)
+        body = int(self.bullet.createMultiBody(0.0, shape, useMaximalCoordinates=1))
         self.settle(body, 1.0, FIXED, NOT_FIXED)
         return body
 
     def add_obstacle(self, obstacle: Obstacle) -> int:
         """Add an obstacle without rails; return its body."""
-        bullet, client = self.bullet, self.client
+        bullet = self.bullet
         felt, seen = self.shapes(obstacle)
         turned = frames.from_yaw(obstacle.yaw_rad).tolist()
         body = int(
@@ -94,14 +96,13 @@ class Server:
                 turned,
                 # a static obstacle costs time in every step as a multibody, and almost none as a rigid body
                 useMaximalCoordinates=int(obstacle.mass_kg == 0.0),
-                physicsClientId=client,
             )
         )
         friction = 1.0 if obstacle.friction is None else obstacle.friction
         if obstacle.mass_kg > 0.0:
             self.settle(body, friction, MOVING, EVERYTHING)
             if obstacle.friction is not None:  # an object pinched between two pads must not spin
-                bullet.changeDynamics(body, -1, spinningFriction=TORSION_M, physicsClientId=client)
+                bullet.changeDynamics(body, -1, spinningFriction=TORSION_M)
         else:
             kinematic = obstacle.kinematic
             self.settle(body, friction, SEEN if kinematic else FIXED, RAYS if kinematic else NOT_FIXED)
@@ -109,7 +110,7 @@ class Server:
 
     def shapes(self, obstacle: Obstacle) -> tuple[int, int]:
         """Create an obstacle's collision and visual shapes; return their ids."""
-        bullet, client, size = self.bullet, self.client, obstacle.size_m
+        bullet, size = self.bullet, obstacle.size_m
         felt, seen = {
             "box": (
                 {"shapeType": bullet.GEOM_BOX, "halfExtents": [s / 2.0 for s in size]},
@@ -125,15 +126,15 @@ class Server:
             ),
         }[obstacle.shape]
         return (
-            int(bullet.createCollisionShape(physicsClientId=client, **felt)),
-            int(bullet.createVisualShape(rgbaColor=[*obstacle.colour, 1.0], physicsClientId=client, **seen)),
+            int(bullet.createCollisionShape(**felt)),
+            int(bullet.createVisualShape(rgbaColor=[*obstacle.colour, 1.0], **seen)),
         )
 
     def motion(self, body: int) -> tuple[Sequence[float], ...]:
         """Return a body's position, orientation, linear and angular velocity in the world frame."""
-        bullet, client = self.bullet, self.client
-        pose = bullet.getBasePositionAndOrientation(body, physicsClientId=client)
-        return (*pose, *bullet.getBaseVelocity(body, physicsClientId=client))
+        bullet = self.bullet
+        pose = bullet.getBasePositionAndOrientation(body)
+        return (*pose, *bullet.getBaseVelocity(body))
 
     def move(
         self,
@@ -144,8 +145,8 @@ class Server:
         angular: Sequence[float],
     ) -> None:
         """Set a body's motion, in the format of :meth:`motion`."""
-        self.bullet.resetBasePositionAndOrientation(body, position, orientation, physicsClientId=self.client)
-        self.bullet.resetBaseVelocity(body, linear, angular, physicsClientId=self.client)
+        self.bullet.resetBasePositionAndOrientation(body, position, orientation)
+        self.bullet.resetBaseVelocity(body, linear, angular)
 
     def settle(self, body: int, friction: float | None, group: int, mask: int) -> None:
         """Set the common dynamics of all parts of a body, in place of PyBullet's defaults.
@@ -159,9 +160,9 @@ class Server:
             group: Its collision group.
             mask: Groups that it collides with.
         """
-        bullet, client = self.bullet, self.client
+        bullet = self.bullet
         more = {} if friction is None else {"lateralFriction": friction}
-        for link in range(-1, bullet.getNumJoints(body, physicsClientId=client)):
+        for link in range(-1, bullet.getNumJoints(body)):
             bullet.changeDynamics(
                 body,
                 link,
@@ -169,13 +170,12 @@ class Server:
                 angularDamping=0.0,
                 jointDamping=0.0,
                 restitution=0.0,
-                physicsClientId=client,
                 **more,
             )
             # in a separate call: combined with it, PyBullet applies the other settings to the base, whatever the link
-            bullet.changeDynamics(body, link, maxJointVelocity=FASTEST, physicsClientId=client)
-            bullet.setCollisionFilterGroupMask(body, link, group, mask, physicsClientId=client)
+            bullet.changeDynamics(body, link, maxJointVelocity=FASTEST)
+            bullet.setCollisionFilterGroupMask(body, link, group, mask)
 
     def close(self) -> None:
         """Disconnect the server."""
-        self.bullet.disconnect(physicsClientId=self.client)
+        self.bullet.disconnect()

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from rlstack.arrays import Array
 from rlstack.robots import frames
 from rlstack.sim.backends.pybullet.server import NOT_FIXED, SLIDING, Server
-from rlstack.sim.obstacle import TORSION_M, Obstacle
-from rlstack.sim.sliding import seen_from, slid
+from rlstack.sim.obstacle import TORSION_M, Obstacle, seen_from, slid
 
 _RAILS = 0
 """PyBullet's number of the sliding link; its parts follow."""
@@ -29,7 +28,7 @@ class Sliding:
         slide = obstacle.slide
         assert slide is not None
         self._server, self.obstacle = server, obstacle
-        bullet, client = server.bullet, server.client
+        bullet = server.bullet
         links = (obstacle, *parts)
         places = [seen_from(obstacle, link) for link in links]
         shapes = [server.shapes(link) for link in links]
@@ -51,31 +50,18 @@ class Sliding:
                 linkParentIndices=[0, *[_RAILS + 1] * len(parts)],  # counted from 1; 0 is the base
                 linkJointTypes=[bullet.JOINT_PRISMATIC, *[bullet.JOINT_FIXED] * len(parts)],
                 linkJointAxis=[list(slide.axis)] * count,
-                physicsClientId=client,
             )
         )
         server.settle(self.body, None, SLIDING, NOT_FIXED | SLIDING)
         for number, link in enumerate(links):
             friction = 1.0 if link.friction is None else link.friction
             spinning = 0.0 if link.friction is None else TORSION_M
-            bullet.changeDynamics(
-                self.body, number, lateralFriction=friction, spinningFriction=spinning, physicsClientId=client
-            )
+            bullet.changeDynamics(self.body, number, lateralFriction=friction, spinningFriction=spinning)
         bullet.changeDynamics(
-            self.body,
-            _RAILS,
-            jointLowerLimit=0.0,
-            jointUpperLimit=slide.travel_m,
-            jointDamping=slide.damping_n_s_per_m,
-            physicsClientId=client,
+            self.body, _RAILS, jointLowerLimit=0.0, jointUpperLimit=slide.travel_m, jointDamping=slide.damping_n_s_per_m
         )
         bullet.setJointMotorControl2(
-            self.body,
-            _RAILS,
-            bullet.VELOCITY_CONTROL,
-            targetVelocity=0.0,
-            force=slide.friction_n,
-            physicsClientId=client,
+            self.body, _RAILS, bullet.VELOCITY_CONTROL, targetVelocity=0.0, force=slide.friction_n
         )
 
     def pose(self) -> tuple[Array, Array]:
@@ -84,11 +70,9 @@ class Sliding:
 
     def motion(self) -> tuple[float, float]:
         """Return its travel, m, and speed, m/s."""
-        state = self._server.bullet.getJointState(self.body, _RAILS, physicsClientId=self._server.client)
+        state = self._server.bullet.getJointState(self.body, _RAILS)
         return float(state[0]), float(state[1])
 
     def move(self, travelled_m: float, speed_m_s: float) -> None:
         """Set its motion, in the format of :meth:`motion`."""
-        self._server.bullet.resetJointState(
-            self.body, _RAILS, travelled_m, speed_m_s, physicsClientId=self._server.client
-        )
+        self._server.bullet.resetJointState(self.body, _RAILS, travelled_m, speed_m_s)

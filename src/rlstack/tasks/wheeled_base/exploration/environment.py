@@ -10,21 +10,23 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlstack.errors import UserError
-from rlstack.sim.grids.worlds import MOVES
-from rlstack.tasks.core.interface import StepResult
-from rlstack.tasks.core.pipeline import Pipeline, TermInfo
-from rlstack.tasks.core.rollout import DifferentiableRollout
+from rlstack.robots import RobotSpec
+from rlstack.sim.grids.simulator import MOVES
+from rlstack.tasks.core.cpu_environment import CpuEnvironment
+from rlstack.tasks.core.learning_environment import StepResult
+from rlstack.tasks.core.pipeline import Pipeline
 from rlstack.tasks.wheeled_base.exploration.setting import TRAINING
 
 POOL = 4096
 """Sites drawn ahead; every reset uses one of them."""
 
 
-class ExplorationEnvironment:
-    """See :class:`rlstack.tasks.core.interface.LearningEnvironment`; a step is the move of the highest action.
+class ExplorationEnvironment(CpuEnvironment):
+    """A :class:`.LearningEnvironment` whose step is the move of the highest action.
 
     Args:
         task: The setting and the rewards.
+        robot: The rover; only its map matters here.
         pipeline: Makes the observation.
         count: N.
         device: The worlds are on the CPU.
@@ -34,18 +36,17 @@ class ExplorationEnvironment:
         UserError: The device is not the CPU.
     """
 
-    def __init__(self, task: Any, pipeline: Pipeline, count: int, device: str, seed: int) -> None:
+    no_gradients = "Moves from cell to cell have no gradients: learn base_exploration with ppo_discrete."
+
+    def __init__(
+        self, task: Any, robot: RobotSpec, pipeline: Pipeline, count: int, *, device: str = "cpu", seed: int = 0
+    ) -> None:
         if device != "cpu":
             raise UserError(f"Grid worlds are simulated on the CPU, not on '{device}': use the device cpu.")
-        self.task, self.pipeline, self.count = task, pipeline, count
-        self.device = torch.device("cpu")
-        self.generator = torch.Generator().manual_seed(seed)
-        self.critic_size, self.autoreset = pipeline.size, True
+        super().__init__(task, pipeline, count, seed)
         self._expedition = task.expedition
-        self._rng = np.random.default_rng((TRAINING, seed))
         self._pool = self._expedition.training(self._rng, POOL)
         self._worlds = self._expedition.worlds(count)
-        self._age = np.zeros(count, dtype=np.intp)
         self._enough = np.zeros(count, dtype=np.intp)
         self._limit = np.zeros(count, dtype=np.intp)
         side = self._expedition.terrain.side
@@ -56,13 +57,8 @@ class ExplorationEnvironment:
         }
         self.reset_all()
 
-    def seed(self, seed: int) -> None:
-        """Reseed the generators; the pool of sites stays."""
-        self.generator.manual_seed(seed)
-        self._rng = np.random.default_rng((TRAINING, seed))
-
-    def set_progress(self, done: float) -> None:
-        """No-op: there is no curriculum."""
+    def _random(self, seed: int) -> np.random.Generator:
+        return np.random.default_rng((TRAINING, seed))
 
     def reset_all(self) -> None:
         """Reset every rover, staggered over the episode so that they do not end together."""
@@ -112,22 +108,6 @@ class ExplorationEnvironment:
         total = torch.stack(list(earned.values())).sum(dim=0)
         return StepResult(actor, critic, total, torch.from_numpy(done), torch.from_numpy(timed_out), earned)
 
-    def rollout(self, steps: int, steepest: float) -> DifferentiableRollout:
-        """Raise an error: grid moves have no gradients.
-
-        Raises:
-            UserError: Always.
-        """
-        raise UserError("Moves from cell to cell have no gradients: learn base_exploration with ppo_choice.")
-
-    def ended(self, lost: Tensor) -> Tensor:
-        """Return (N,) bool: robots that timed out and are not ``lost``."""
-        return torch.from_numpy(self._age >= self._limit) & ~lost
-
-    def critic_table(self) -> list[TermInfo]:
-        """Return the rows of the actor's observation, which is also the critic's."""
-        return self.pipeline.table()
-
     def term_names(self) -> tuple[str, ...]:
         """Return the names of the reward's terms, in order."""
         return ("new_cells", "move", "complete", "lost")
@@ -136,27 +116,23 @@ class ExplorationEnvironment:
         """Return the state needed to resume exactly."""
         worlds = self._worlds
         return {
+            **super().state_dict(),
             "occupied": torch.from_numpy(np.packbits(worlds.occupied, axis=1)),
             "map": torch.from_numpy(worlds.map.astype(np.int8)),
             "cell": torch.from_numpy(worlds.cell.copy()),
-            "age": torch.from_numpy(self._age.copy()),
             "limit": torch.from_numpy(self._limit.copy()),
             "enough": torch.from_numpy(self._enough.copy()),
-            "random": self._rng.bit_generator.state,
-            "generator": self.generator.get_state(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state that :meth:`state_dict` returned."""
+        super().load_state_dict(state)
         worlds = self._worlds
         worlds.occupied[:] = np.unpackbits(state["occupied"].numpy(), axis=1, count=self._cells).astype(np.bool_)
         worlds.map[:] = state["map"].numpy()
         worlds.cell = state["cell"].numpy().copy()
-        self._age = state["age"].numpy().copy()
         self._limit = state["limit"].numpy().copy()
         self._enough = state["enough"].numpy().copy()
-        self._rng.bit_generator.state = state["random"]
-        self.generator.set_state(state["generator"])
 
     def _wander(self, rovers: NDArray[np.intp]) -> None:
         """Make some random moves, with preferred directions for each rover."""

@@ -8,14 +8,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from rlstack.sim.grids.worlds import MOVES
+from rlstack.sim.grids.simulator import MOVES
 from rlstack.tasks.core.pipeline import Pipeline, Tensors, Term
 
 _POOL = 3
 """Side of a block of the far view, cells."""
 
 
-class MapAround(Term):
+class LocalMap(Term):
     """Unknown and occupied cells near the robot.
 
     Args:
@@ -36,7 +36,7 @@ class MapAround(Term):
         return window[:, :, cut : cut + side, cut : cut + side].flatten(1)
 
 
-class MapBeyond(Term):
+class CoarseMap(Term):
     """Unknown and occupied cells of the whole window, in blocks of three by three.
 
     Args:
@@ -55,15 +55,11 @@ class MapBeyond(Term):
         return (F.avg_pool2d(F.pad(inputs["window"], (0, missing, 0, missing)), _POOL) * _POOL).flatten(1)
 
 
-class WayToUnknown(Term):
+class UnknownNearness(Term):
     """Path distance to unknown ground after each move, as nearness, and the best moves."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.name, self.unit, self.size = "way", "-", 2 * len(MOVES)
-        self.meaning = (
-            "nearness of unknown ground after each move, 1 at its edge; then whether a move is the best there"
-        )
+    name, size, unit = "way", 2 * len(MOVES), "-"
+    meaning = "nearness of unknown ground after each move, 1 at its edge; then whether a move is the best there"
 
     def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
         """Return the columns (batch, size)."""
@@ -72,23 +68,20 @@ class WayToUnknown(Term):
         return torch.cat([way, best.to(way.dtype)], dim=-1)
 
 
-class Blocked(Term):
+class BlockedMoves(Term):
     """Moves that do not lead to a known free cell."""
 
+    name, size, unit = "blocked", len(MOVES), "0 or 1"
+    meaning = "whether the next cell along x, against x, along y, against y is not known to be free"
     masks_actions = True
     """Marks the term as an action mask: 1 masks the action."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.name, self.unit, self.size = "blocked", "0 or 1", len(MOVES)
-        self.meaning = "whether the next cell along x, against x, along y, against y is not known to be free"
 
     def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
         """Return the columns (batch, size)."""
         return inputs["blocked"]
 
 
-class ExplorerPipeline(Pipeline):
+class ExplorationPipeline(Pipeline):
     """Maps the map to scores of the four moves, and these to the centre of the next cell.
 
     Cells are the map's. Nearness of the unknown reaches ``way_cells`` moves over known free cells. A policy without
@@ -115,7 +108,7 @@ class ExplorerPipeline(Pipeline):
         minimum: Sequence[float],
         maximum: Sequence[float],
     ) -> None:
-        terms = [MapAround(near), MapBeyond(sight), WayToUnknown(), Blocked()]
+        terms = [LocalMap(near), CoarseMap(sight), UnknownNearness(), BlockedMoves()]
         super().__init__(terms, "waypoint", minimum, maximum)
         self.sight, self.way_cells, self.patience, self.last = sight, way_cells, patience, last
         self.register_buffer("moves", torch.tensor(MOVES, dtype=torch.float32))
@@ -138,7 +131,7 @@ class ExplorerPipeline(Pipeline):
         Returns:
             Beside the inputs: ``size`` (batch, 1) m, a cell's side, never 0; ``cell`` (batch, 2), column and row of the
             robot; ``window`` (batch, 2, side, side), unknown cells, and cells that are occupied or outside, around it;
-            ``blocked`` (batch, 4); ``way`` (batch, 4), see :class:`WayToUnknown`; ``known`` (batch, 1) cells, and
+            ``blocked`` (batch, 4); ``way`` (batch, 4), see :class:`UnknownNearness`; ``known`` (batch, 1) cells, and
             ``share`` (batch, 1) of all; ``idle`` (batch, 1) steps since one was added.
         """
         size = inputs["map_resolution"].clamp(min=1e-3)

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array
 from rlstack.schema import value
 from rlstack.sim.grids.lidar import GridLidar
-from rlstack.sim.grids.sites import Sites
-from rlstack.sim.grids.terrain import Floors, Terrain, moved
-from rlstack.sim.grids.worlds import MOVES, GridWorlds
+from rlstack.sim.grids.simulator import MOVES, GridSimulator, Sites
+from rlstack.sim.grids.terrain import Floors, Terrain, with_random_starts
 
 TRAINING, HELD_OUT = 0, 1
 """Seed prefixes that separate training and held-out terrains."""
@@ -24,7 +23,7 @@ class ExplorationSetting:
 
     terrain: Terrain = field(default_factory=Terrain)
     floors: Floors | None = None
-    """If given, these generated floors are explored, and of ``terrain`` only ``side`` counts, which must be theirs."""
+    """Generated floors to explore instead of ``terrain``, of which only ``side`` is used and must equal theirs."""
     range_cells: int = value(6, at_least=1)
     """Range of the lidar."""
     rays: int = value(32, at_least=4)
@@ -48,28 +47,28 @@ class ExplorationSetting:
             return self._all_of(self.terrain.draw(rng, count))
         few = self.floors.draw(rng, -(-count // 8), self.cell_m, self.lidar(), held_out=False)
         many = few.take(np.arange(count) % len(few))
-        return moved(many, rng).turned(rng)
+        return with_random_starts(many, rng).mirrored(rng)
 
     def lidar(self) -> GridLidar:
         """Return the rovers' lidar."""
         return GridLidar(self.terrain.side, self.terrain.side, self.range_cells, self.rays)
 
-    def worlds(self, count: int) -> GridWorlds:
+    def worlds(self, count: int) -> GridSimulator:
         """Return ``count`` rovers without positions."""
-        return GridWorlds(count, self.lidar(), self.terrain.side, self.terrain.side)
+        return GridSimulator(count, self.lidar(), self.terrain.side, self.terrain.side)
 
     def origin(self) -> Array:
         """Return the corner (3,) of the grid in odom, m; odom is at the grid's centre."""
         half = 0.5 * self.terrain.side * self.cell_m
         return np.array([-half, -half, 0.0])
 
-    def position(self, worlds: GridWorlds) -> Array:
+    def position(self, worlds: GridSimulator) -> Array:
         """Return the rovers' positions (N, 3) m, odom, at the centres of their cells."""
         row, column = np.divmod(worlds.cell, worlds.columns)
         middle = np.column_stack((column + 0.5, row + 0.5, np.zeros(len(row))))
         return np.asarray(self.origin() + middle * self.cell_m)
 
-    def inputs(self, worlds: GridWorlds) -> dict[str, Array]:
+    def inputs(self, worlds: GridSimulator) -> dict[str, Array]:
         """Return the rovers' input signals by name, with a leading axis of N."""
         count = len(worlds.cell)
         return {
@@ -83,7 +82,7 @@ class ExplorationSetting:
         count = len(occupied)
         return Sites(occupied, np.zeros(count, dtype=np.intp), np.full(count, self.terrain.side**2))
 
-    def choice(self, worlds: GridWorlds, waypoint: Array) -> NDArray[np.intp]:
+    def choice(self, worlds: GridSimulator, waypoint: Array) -> NDArray[np.intp]:
         """Return the moves (N,) that lead to waypoints (N, 3) m, odom; -1: stay, -2: none does."""
         steps = np.rint((waypoint - self.position(worlds))[:, :2] / self.cell_m).astype(np.intp)
         found = np.full(len(steps), -2, dtype=np.intp)

@@ -10,13 +10,12 @@ import torch
 from torch import Tensor
 
 from rlstack.kinds.wheeled_base.spec import WheeledBase
-from rlstack.sim.bases.layout import PARAMETERS, STATE, STATE_WIDTH
-from rlstack.sim.bases.parameters import base_model, longest_delay_s
-from rlstack.sim.bases.wall_lidar import WallLidar
+from rlstack.sim.batch_wheeled_base.layout import PARAMETERS, STATE, STATE_WIDTH
+from rlstack.sim.batch_wheeled_base.parameters import base_model
+from rlstack.sim.batch_wheeled_base.wall_lidar import WallLidar
 from rlstack.sim.maps.tracks import SAMPLES, draw_track
-from rlstack.tasks.core.environment import Arrays, BatchEnvironment
-from rlstack.tasks.core.pipeline import Pipeline, TermInfo
-from rlstack.tasks.wheeled_base.racing.card import critic_columns
+from rlstack.tasks.core.batch_environment import Arrays, BatchEnvironment
+from rlstack.tasks.core.pipeline import Pipeline
 from rlstack.tasks.wheeled_base.racing.step import TERMS, RacingStep
 from rlstack.tasks.wheeled_base.racing.tracks import FRAME_WIDTH, SEEN, WALL_WIDTH, TrackTables
 
@@ -27,37 +26,24 @@ CAR_POOL = 4096
 class RacingEnvironment(BatchEnvironment):
     """N copies of the task in the batch simulator; see :class:`BatchEnvironment`."""
 
-    kept = (*BatchEnvironment.kept, "course", "place")
+    saved_arrays = (*BatchEnvironment.saved_arrays, "course", "place")
 
     def __init__(
         self, task: Any, robot: WheeledBase, pipeline: Pipeline, count: int, device: str = "cpu", seed: int = 0
     ) -> None:
         super().__init__(task, robot, pipeline, count, device, seed)
-        model = base_model(robot, task.rate_hz, longest_delay_s(robot))
+        model = base_model(robot, task.rate_hz)
         step = RacingStep(task, robot, pipeline, model, str(self.device))
         self._allocate(step, TERMS)
         self.courses = TrackTables([draw_track(s) for s in task.training_seeds], self.device)
         cars = task.draw_parameters(robot, CAR_POOL, np.random.default_rng(seed))
         self._cars = torch.from_numpy(cars).to(self.device)
-        lidar = robot.lidars["scan"]
-        self._lidar = WallLidar(
-            lidar.angles_rad[list(step.rays)] + lidar.rpy_rad[2],
-            (lidar.position_m[0], lidar.position_m[1]),
-            lidar.range_min_m,
-            lidar.range_max_m,
-            SEEN,
-            str(self.device),
-            slopes=True,
-        )
+        self._lidar = WallLidar(robot.lidars["scan"], SEEN, step.rays, str(self.device), slopes=True)
         self.frame, self.walls = self._rows(FRAME_WIDTH), self._rows(WALL_WIDTH)
         self.ranges, self.slopes = self._rows(len(step.rays)), self._rows(len(step.rays))
         self.course, self.place = torch.zeros_like(self.age), torch.zeros_like(self.age)
         """Index of each car's track, and of the nearest point on its centre line."""
         self.reset_all()
-
-    def critic_table(self) -> list[TermInfo]:
-        """Return one row for each term of the critic's observation, in order."""
-        return [*self.pipeline.table(), *critic_columns(self.pipeline)]
 
     def restart(self, index: Tensor) -> None:
         """Reset the cars at ``index``: draw new tracks, positions and parameters."""
@@ -96,7 +82,7 @@ class RacingEnvironment(BatchEnvironment):
         """Return the track at each car, and its lidar ranges."""
         return {"frame": self.frame, "ranges": self.ranges, "slopes": self.slopes}
 
-    def moment(self, arrays: dict[str, Tensor]) -> dict[str, Tensor]:
+    def step_arrays(self, arrays: dict[str, Tensor]) -> dict[str, Tensor]:
         """Return arrays of one step with ``pose``, position and heading, in them."""
         return {**arrays, "pose": arrays["state"][: STATE["turn"].stop]}
 

@@ -29,16 +29,6 @@ class Ranges(Term):
         return torch.log(torch.cat([inputs["scan"][:, rays] for rays in self.rays], dim=-1).clamp(min=_LEAST_M))
 
 
-class Motion(Term):
-    """Forward speed and turning rate from odometry."""
-
-    name, size, unit, meaning = "motion", 2, "5 m/s, 3 rad/s", "speed ahead and turning speed"
-
-    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
-        """Return (batch, 2)."""
-        return torch.cat([inputs["linear_velocity"][:, :1] * 0.2, inputs["angular_velocity"][:, 2:] * (1 / 3)], dim=-1)
-
-
 @dataclass(frozen=True)
 class Driving:
     """Mapping of actions to commands: the first changes the speed, the second is the curvature of the path.

@@ -9,8 +9,8 @@ import numpy as np
 
 from rlstack.fused import clip, maximum, minimum, where
 from rlstack.kinds.wheeled_base.spec import WheeledBase
-from rlstack.sim.bases.dynamics import BaseModel, advance, heading
-from rlstack.sim.bases.layout import PARAMETER_WIDTH, STATE, STATE_WIDTH
+from rlstack.sim.batch_wheeled_base.dynamics import WheeledBaseModel, advance, heading
+from rlstack.sim.batch_wheeled_base.layout import PARAMETER_WIDTH, STATE, STATE_WIDTH
 from rlstack.tasks.core.pipeline import Pipeline
 from rlstack.tasks.core.step import FusedStep, Rows
 from rlstack.tasks.wheeled_base.racing.tracks import FRAME_WIDTH
@@ -28,22 +28,23 @@ class RacingStep(FusedStep):
     Its inputs are ``frame``, the track at the car before the step
     (:data:`rlstack.tasks.wheeled_base.racing.tracks.FRAME_WIDTH`), and ``ranges``, m, of the rays that the policy
     uses. The reverse mode also reads ``next_pose``, at which the ranges were measured (position, z and w of the
-    heading), and ``next_slopes`` of the walls, :meth:`rlstack.sim.bases.wall_lidar.WallLidar.prepare`. The noise is of
+    heading), and ``next_slopes`` of the walls (:mod:`rlstack.sim.batch_wheeled_base.wall_lidar`). The noise is of
     ranges, speed and turning rate.
 
-    Args:
-        task: The task's configuration.
-        robot: The car.
-        pipeline: On the CPU.
-        model: The dynamics.
-        device: Device of the kernels.
+    Args as for :class:`FusedStep`.
     """
 
     state_width, parameter_width = STATE_WIDTH, PARAMETER_WIDTH
     advance = advance
+    privileged_terms = (
+        ("aside", 1, "m", "left of the middle"),
+        ("heading", 1, "1", "sine of the heading beside it"),
+        ("curvature", 1, "1/m", "of the middle"),
+        ("half_width", 1, "m", "of the track"),
+    )
 
     def __init__(
-        self, task: Any, robot: WheeledBase, pipeline: Pipeline, model: BaseModel, device: str = "cpu"
+        self, task: Any, robot: WheeledBase, pipeline: Pipeline, model: WheeledBaseModel, device: str = "cpu"
     ) -> None:
         self.rays: tuple[int, ...] = task.ray_indices(robot)
         """Rays of the robot's scan that the policy uses."""

@@ -1,0 +1,328 @@
+"""The `rlstack demo` commands: options and entry points."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from rlstack.errors import UserError, unknown_name
+
+_Folder = tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="DATASET")]]
+_Out = Annotated[Path, tyro.conf.arg(metavar="FOLDER")]
+
+BY_HAND_S = 120.0
+"""Time limit of an episode by hand, s: the tasks' limits for policies are far shorter."""
+
+
+@dataclass(frozen=True)
+class DemoRecord:
+    """Record demonstrations of an arm's task into a LeRobot dataset: by its scripted expert, a policy file, or by hand.
+
+    An episode is kept when the task succeeds, or when the operator saves it. With --teleop beside --expert or --policy,
+    the operator corrects them; each frame records who acted.
+    """
+
+    task: tyro.conf.Positional[str]
+    """The task, such as arm_pick_place."""
+    out: _Out
+    """The dataset's folder, a new one or one to add to."""
+    expert: bool = False
+    """Demonstrate with the task's scripted expert."""
+    policy: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Demonstrate with a policy file, in the task settings that it was trained with."""
+    teleop: str = ""
+    """Demonstrate by hand with a device: keyboard, gamepad, spacemouse, leader:FILE, script:FILE; or topic: any
+    publisher of teleop/twist or, for a leader arm, teleop/joints."""
+    episodes: int = 10
+    """Number of episodes to keep."""
+    robot: str = "panda"
+    """An arm's name or file."""
+    namespace: str = ""
+    """Namespace of the teleop topics, with --teleop topic; default: the robot's name."""
+    episode_s: Annotated[float | None, tyro.conf.arg(metavar="S")] = None
+    """Time limit of an episode, s; default: the task's for expert and policy, and 120 s by hand."""
+    seed: int = 0
+    """Seed of starts and noise."""
+    keep_failures: bool = False
+    """Keep failed episodes as well."""
+    view: bool = False
+    """Show the simulation in a window."""
+
+    def run(self) -> int:
+        """Record, and print progress."""
+        from rlstack.demonstrations import metadata, recording
+        from rlstack.kinds.manipulator.spec import load_manipulator
+
+        if self.expert and self.policy is not None:
+            raise UserError("--expert and --policy exclude each other: leave one out.")
+        if not self.expert and self.policy is None and not self.teleop:
+            raise UserError(
+                "No demonstrator was given: add --expert, --policy with a file, or --teleop with a device, such as"
+                " --teleop keyboard."
+            )
+        robot = load_manipulator(self.robot)
+        policy, trained = (None, {}) if self.policy is None else _loaded(self.policy, self.task, robot)
+        settings: dict[str, Any] = {**trained, "rewards": "sparse"}
+        longest = self.episode_s if self.episode_s is not None or not self.teleop else BY_HAND_S
+        if longest is not None:
+            settings["episode_s"] = longest
+        task = metadata.task_called(self.task, settings, "" if policy is None else f"{self.policy}: task_settings")
+        kept = [0]
+
+        def print_episode(ended: recording.EpisodeResult) -> None:
+            kept[0] += ended.number is not None
+            length = f"{ended.frames} frames, {ended.frames / task.rate_hz:.2f} s"
+            what = f"not kept: {ended.why}" if ended.number is None else f"episode {ended.number}"
+            print(f"{what}, {length} ({kept[0]} of {self.episodes})", file=sys.stderr, flush=True)
+
+        options: dict[str, Any] = {"seed": self.seed, "keep_failures": self.keep_failures, "on_episode": print_episode}
+        with _viewer(self.view) as show, _demonstrator(self, robot, task, policy, show) as decide:
+            recording.record(self.out, self.task, task, robot, decide, self.episodes, **options)
+        print(f"{kept[0]} episodes were added to {self.out}: rlstack demo show {self.out}")
+        return 0
+
+
+@dataclass(frozen=True)
+class DemoShow:
+    """Describe a dataset: robot, rate, features, and each episode with its length and success."""
+
+    dataset: _Folder
+    """Its folder."""
+
+    def run(self) -> int:
+        """Print it."""
+        from rlstack.demonstrations.summary import describe
+
+        print(describe(self.dataset))
+        return 0
+
+
+@dataclass(frozen=True)
+class DemoReplay:
+    """Replay an episode's joint commands from its start, and report the deviation from the recording.
+
+    The exit status is 1 if the recording succeeded and the replay does not.
+    """
+
+    dataset: _Folder
+    """Its folder."""
+    episode: int = 0
+    """Its number."""
+    robot: str = ""
+    """The file of the arm that it was recorded with, if that does not ship with rlstack."""
+
+    def run(self) -> int:
+        """Replay and print."""
+        from rlstack.demonstrations.replaying import replay
+
+        done = replay(self.dataset, self.episode, self.robot)
+        print(done.describe())
+        return 0 if done.success or not done.recorded else 1
+
+
+@dataclass(frozen=True)
+class DemoFilter:
+    """Find demonstrations that conflict with the others or failed, and write the rest into another dataset.
+
+    Uses the compatibility measure of Gandhi et al. (arXiv 2210.08073); see docs/datasets.md.
+    """
+
+    dataset: _Folder
+    """Its folder."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
+    """Folder for the kept demonstrations; default: write nothing."""
+    base: Annotated[Path | None, tyro.conf.arg(metavar="DATASET")] = None
+    """A trusted dataset to compare with; default: compare the demonstrations with each other."""
+    least: float = 0.7
+    """Mean compatibility below which a demonstration is dropped, 0 to 1."""
+    seed: int = 0
+    """Seed of the ensembles."""
+
+    def run(self) -> int:
+        """Filter, print the reasons, and write."""
+        from rlstack.demonstrations import filtering
+
+        if self.out is not None:
+            filtering.check_out(self.dataset, self.out)
+        verdicts = filtering.judge(self.dataset, self.base, self.least, self.seed)
+        for verdict in verdicts:
+            print(verdict.describe())
+        if self.out is not None:
+            count = filtering.filtered(self.dataset, self.out, verdicts)
+            print(f"{count} of {len(verdicts)} were written into {self.out}.")
+        return 0
+
+
+@dataclass(frozen=True)
+class DemoImport:
+    """Convert ROS 2 bags of an arm into episodes of a LeRobot dataset, one per bag.
+
+    With a task's name, the episodes are demonstrations for rlstack: the task's observations, and as actions the
+    commands converted to tool motions. Otherwise they are for LeRobot's policies: joint_states, the images of every
+    CAMERA/image_raw, and the unchanged commands as actions.
+    """
+
+    bags: tyro.conf.Positional[tuple[Path, ...]]
+    """Bag folders, or .mcap and .db3 files."""
+    out: _Out
+    """The dataset's folder, a new one or one to add to."""
+    robot: str = "panda"
+    """An arm's name or file."""
+    fps: Annotated[float | None, tyro.conf.arg(metavar="HZ")] = None
+    """The dataset's frames per second; default: the task's rate, or 20."""
+    task: str = ""
+    """The task's name, such as arm_stack; or a description in words, for LeRobot's policies only."""
+    goal: Annotated[tuple[float, float, float] | None, tyro.conf.arg(metavar="X Y Z")] = None
+    """With a task's name: the goal, m in odom; default: the bag's topic goal."""
+    succeeded: bool = False
+    """With a task's name: every bag ended in success. Default: the task decides from the observations."""
+    namespace: str = ""
+    """Namespace of the robot's topics; default: that of the bag's only joint_states."""
+    command: str = "cmd/joints"
+    """The topic of its commands: JointTrajectory, JointState or Float64MultiArray."""
+    videos: Annotated[bool, tyro.conf.arg(aliases=("--films",))] = False
+    """Store camera images as video (MP4), which is smaller and lossy; default: PNG."""
+
+    def run(self) -> int:
+        """Convert the bags, and print the episodes."""
+        from rlstack.data.bags import add_bag, features_of, open_bag
+        from rlstack.data.lerobot import DatasetWriter
+        from rlstack.kinds.manipulator.spec import load_manipulator
+        from rlstack.tasks import TASKS
+
+        if not self.bags:
+            raise UserError("Give at least one bag: rlstack demo import BAG --out FOLDER.")
+        robot = load_manipulator(self.robot)
+        joints = tuple(drive.name for drive in robot.drives)
+        recordings = (
+            (path, open_bag(path, joints, namespace=self.namespace, command=self.command)) for path in self.bags
+        )
+        if self.task in TASKS.names():
+            return self._demonstrations(robot, recordings)
+        if get_close_matches(self.task, TASKS.names(), cutoff=0.75):  # descriptions resemble no task's name
+            raise unknown_name("task", self.task, TASKS.names())
+        if self.succeeded or self.goal is not None:
+            said = "--succeeded" if self.succeeded else "--goal"
+            raise UserError(f"{said} needs a task's name, and '{self.task}' is not one: see --task.")
+        fps = 20.0 if self.fps is None else self.fps
+        for path, recording in recordings:
+            with DatasetWriter(self.out, fps, robot.name, features_of(recording, joints, videos=self.videos)) as writer:
+                number = add_bag(writer, recording, fps, self.task)
+            print(f"{path} is episode {number} of {self.out}.")
+        print("This dataset is for LeRobot's policies; rlstack train needs one imported with --task and a task's name.")
+        return 0
+
+    def _demonstrations(self, robot: Any, recordings: Iterator[tuple[Path, Any]]) -> int:
+        from rlstack.data.lerobot import DatasetWriter
+        from rlstack.demonstrations import from_bag, metadata
+
+        settings = {"rewards": "sparse", **({} if self.fps is None else {"rate_hz": self.fps})}
+        task = metadata.task_called(self.task, settings)
+        robot = task.reference(robot)
+        metadata.check_metadata(self.out, self.task, task, robot)
+        for path, recording in recordings:
+            shown = from_bag.convert(recording, self.task, task, robot, goal=self.goal, succeeded=self.succeeded)
+            features = from_bag.features_of(task, robot, videos=self.videos)
+            with DatasetWriter(self.out, task.rate_hz, robot.name, features) as writer:
+                metadata.write_metadata(self.out, self.task, task)
+                number = shown.write(writer)
+            print(f"{path} is episode {number} of {self.out}: {shown.describe()}.")
+        return 0
+
+
+@dataclass(frozen=True)
+class DemoExport:
+    """Write an episode into a ROS 2 bag (MCAP), as if it had been recorded from the robot's topics."""
+
+    dataset: _Folder
+    """Its folder."""
+    out: _Out
+    """The bag's folder, which must not exist yet."""
+    episode: int = 0
+    """Its number."""
+    namespace: str = ""
+    """Namespace of the topics; default: the robot's name."""
+
+    def run(self) -> int:
+        """Write it."""
+        from rlstack.data.bags import write_bag
+        from rlstack.data.lerobot import Dataset
+
+        write_bag(self.out, Dataset(self.dataset), self.episode, namespace=self.namespace)
+        print(f"Episode {self.episode} is in {self.out}.")
+        return 0
+
+
+def _loaded(path: Path, task: str, robot: Any) -> tuple[Any, dict[str, Any]]:
+    """Return a policy for a task, loaded for a robot, and the task settings that it was trained with."""
+    from rlstack.policies import load_policy
+    from rlstack.tasks.core.trained_task import within
+
+    policy = load_policy(path, robot=robot)
+    if policy.contract.task != task:
+        raise UserError(f"{path} is a policy for {policy.contract.task}: rlstack demo record {policy.contract.task}.")
+    return policy, dict(within(policy.contract.training, "recipe", "task_settings") or {})
+
+
+@contextlib.contextmanager
+def _demonstrator(given: DemoRecord, robot: Any, task: Any, policy: Any, show: Callable[[Any], None]) -> Iterator[Any]:
+    """Yield the demonstrator: expert, policy, operator, or two of them; the device stays open within the context."""
+    from rlstack.bringup.teleop import teleop_device
+    from rlstack.demonstrations import recording
+    from rlstack.demonstrations.teleoperation import Teleoperator
+
+    other: recording.Decide | None = recording.expert if given.expert else None
+    if policy is not None:
+        from rlstack.demonstrations.recording import PolicyDemonstrator
+
+        other = PolicyDemonstrator(policy, task, robot)
+    if other is not None and not given.teleop:
+        yield _with_viewer(other, show)
+        return
+    device = teleop_device(given.teleop, robot, task.motion, given.namespace)
+    try:
+        device.open()
+        print(device.keys, file=sys.stderr, flush=True)
+        yield Teleoperator(device, other, _print, show)
+    finally:
+        device.close()
+
+
+def _with_viewer(decide: Callable[[Any], Any], show: Callable[[Any], None]) -> Callable[[Any], Any]:
+    def both(station: Any) -> Any:
+        show(station)
+        return decide(station)
+
+    return both
+
+
+def _print(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def _viewer(wanted: bool) -> Iterator[Callable[[Any], None]]:
+    """Yield a function that displays the simulation in a window, or does nothing."""
+    window: list[Any] = []
+
+    def show(station: Any) -> None:
+        if not wanted:
+            return
+        if not window:
+            from rlstack.sim.arms.viewer import Viewer
+
+            window.append(Viewer(station.environment.scene.worlds.model))
+        window[0].show(station.state)
+
+    try:
+        yield show
+    finally:
+        for opened in window:
+            opened.close()

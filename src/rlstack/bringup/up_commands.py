@@ -1,0 +1,152 @@
+"""The `rlstack up` commands: options and entry points."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+_File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
+_Goal = Annotated[tuple[float, ...] | None, tyro.conf.arg(metavar="X Y [Z]")]
+
+
+@dataclass(frozen=True)
+class Deploy:
+    """Start one or several robots, each with a guard and a verified policy, and print the status once a second.
+
+    Ctrl-C ends everything. Simulators are armed at once; a real robot waits for its `arm` service.
+    """
+
+    policy: _File = None
+    """The policy file."""
+    driver: str = ""
+    """A planner that drives a wheeled base instead of the policy, such as astar_dwa or dwa."""
+    robot: str = "crazyflie"
+    """A robot's name or file."""
+    backend: str = "mujoco"
+    """The backend behind the topics: a simulator, a real robot, or topics: the robot's own driver provides them."""
+    world: str = ""
+    """World, such as warehouse or warehouse:7, or a file (simulators only); default: a bare floor."""
+    count: int = 1
+    """Number of robots that share the world (simulators only)."""
+    namespace: str = ""
+    """Namespace of the robot's topics; default: the robot's name. Several robots have namespaces of their own in it."""
+    goal: _Goal = None
+    """Where to hover (x y z) or drive (x y), m, in the frame `odom`; with several robots, relative to each start. For
+    an arm, the goal of its tool or object (x y z), from its base. Default: 1 m above the start; for a base the world's
+    goal or its start; for an arm the tool's rest position."""
+    goal_yaw: float = 0.0
+    """Heading to hold at the goal, rad."""
+    area: Annotated[tuple[float, float, float, float] | None, tyro.conf.arg(metavar="X Y X Y")] = None
+    """The area that a base explores, corners in the frame `odom`, m; default: the world's floor, or an area around the
+    origin as large as in training."""
+    real_time_factor: float = 1.0
+    """Simulated seconds per second (simulators only)."""
+    lock_step: bool = False
+    """Let time wait for every command: deterministic, and faster than real time (simulators only)."""
+    noise_seed: int = 0
+    """Seed of the simulated sensors' noise."""
+    fallback: str = "stop"
+    """What drives a base when the policy cannot: stop, or a planner such as dwa."""
+    with_map: bool = False
+    """Start the map node of a base too."""
+    people: Literal["scan", "topic"] = "scan"
+    """Source of people for a base's policy or planner: scan: the people node, which is then started, tracks them;
+    topic: another node publishes `people`."""
+    remap: tuple[str, ...] = ()
+    """Topic remappings, each ours:=theirs, such as cmd_vel:=platform/cmd_vel."""
+    cmd_vel_type: Literal["TwistStamped", "Twist"] = "TwistStamped"
+    """Message type of a base's cmd_vel."""
+    cmd_joints_type: Literal["JointTrajectory", "Float64MultiArray"] = "JointTrajectory"
+    """Message type of an arm's cmd/joints."""
+    scan_frame: str = ""
+    """Another frame name in the headers of a base's scans."""
+    zero_is_far: bool = False
+    """Whether the driver of a base's lidar reports 0 for no return."""
+    teleop: bool = False
+    """Let an operator correct an arm's policy: with rlstack teleop --only-device, or any publisher of teleop/twist and
+    teleop/intervene."""
+    no_arm: bool = False
+    """Leave simulators disarmed, too."""
+    seconds: Annotated[float | None, tyro.conf.arg(metavar="SECONDS")] = None
+    """End after this many seconds of the robot's time and print a summary."""
+    force: bool = False
+    """Run the policy without a passing verification."""
+    json: _File = None
+    """Write the summary to this file as well."""
+
+    def run(self) -> int:
+        """Check everything, start the system, and supervise it."""
+        from rlstack.bringup.deploy import deploy
+
+        return deploy(**asdict(self))
+
+
+@dataclass(frozen=True)
+class Simulate:
+    """Start simulated robots that wait for your commands on their topics; no policy, and no guard.
+
+    Ctrl-C ends it.
+    """
+
+    robot: str = "crazyflie"
+    """A robot's name or file."""
+    backend: str = "mujoco"
+    """The simulator."""
+    world: str = ""
+    """World, such as warehouse or warehouse:7, or a file; default: a bare floor."""
+    count: int = 1
+    """Number of robots that share the world."""
+    namespace: str = ""
+    """Namespace of the robot's topics; default: the robot's name. Several robots have namespaces of their own in it."""
+    start_height_m: float = 0.0
+    """Start in the air, hovering, m."""
+    real_time_factor: float = 1.0
+    """Simulated seconds per second."""
+    lock_step: bool = False
+    """Let time wait for every command."""
+    noise_seed: int = 0
+    """Seed of the simulated sensors' noise."""
+
+    def run(self) -> int:
+        """Check everything, start the robots, and supervise them."""
+        from rlstack.bringup.deploy import simulate
+
+        return simulate(**asdict(self))
+
+
+@dataclass(frozen=True)
+class UpTrain:
+    """Train with a node that publishes its progress, then run the new policy in a simulator."""
+
+    recipe: tyro.conf.Positional[str] = "quadrotor_hover"
+    """A training recipe's name or file."""
+    out: str = ""
+    """The run's folder, which must not exist yet; default: the next free runs/<recipe>-NNN."""
+    seed: int | None = None
+    """Seed of training; default: the recipe's."""
+    set: tuple[str, ...] = ()
+    """More recipe fields, each field=value."""
+    no_fly: bool = False
+    """End after training."""
+    robot: str = ""
+    """The robot to run afterwards: a name or file; default: the recipe's."""
+    backend: str = "mujoco"
+    """The simulator to run it in afterwards."""
+    world: str = ""
+    """World to run it in afterwards, such as warehouse:7; default: a bare floor."""
+    namespace: str = ""
+    """Namespace of the robot's topics; default: the robot's name."""
+    goal: _Goal = None
+    """Where to hover (x y z) or drive (x y) afterwards, m, in the frame `odom`."""
+
+    def run(self) -> int:
+        """Start the system and supervise it."""
+        from rlstack.bringup.deploy import supervise
+        from rlstack.bringup.system import train_system
+
+        options = asdict(self)
+        overrides, fly = options.pop("set"), not options.pop("no_fly")
+        return supervise(train_system(overrides=overrides, fly=fly, **options))

@@ -1,0 +1,194 @@
+"""Format a contract as plain text, for ``rlstack show policy.onnx``."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rlstack.interfaces.image_reader import ImageGeometry
+from rlstack.interfaces.scan_messages import ScanGeometry
+from rlstack.policies.contract import Contract, Port
+from rlstack.policies.family_contract import families
+
+WIDTH = 110
+"""Characters per line."""
+
+_ROWS = ("name", "shape", "unit", "frame", "topic", "field")
+
+
+def describe(contract: Contract) -> str:
+    """Return the contract as plain-text tables, at most 110 characters wide unless a single word is longer."""
+    robot = f"{contract.robot}, of the family below" if contract.family else contract.robot
+    if contract.needs_robot:
+        robot = f"any {contract.robot} of the family below"
+    parts = [
+        _pairs(
+            {
+                "policy": contract.name,
+                "task": contract.task,
+                "robot": robot,
+                "rate": f"{contract.rate_hz:g} Hz ({1000.0 / contract.rate_hz:.4g} ms)",
+                "rlstack": contract.code_version,
+                "schema": str(contract.schema_version),
+                "sha256": contract.sha256 or "none: not written to a file yet",
+            }
+        ),
+        _section("inputs", _table(_ROWS, [_port_row(port) for port in contract.inputs])),
+        _section(
+            "outputs (the node sends them under policy/, the guard passes them on)",
+            _table(_ROWS, [_port_row(port) for port in contract.outputs]),
+        ),
+        _section(
+            "limits of the outputs", _table(("output", "element", "minimum", "maximum", "unit"), _limits(contract))
+        ),
+        _section("topics", _table(("topic", "type", "carries"), _topics(contract))),
+    ]
+    parts += [_section(f"rays of {p.name}", _pairs(_scan(p.scan), indent=2)) for p in contract.inputs if p.scan]
+    parts += [
+        _section(f"pictures of {p.name}", _pairs(_picture(p.picture), indent=2)) for p in contract.inputs if p.picture
+    ]
+    if contract.family:
+        parts.append(
+            _section("family of robots", _table(("parameter", "lowest", "highest", "meaning"), _family(contract)))
+        )
+    if contract.state:
+        rows = [(s.name, _shape(s.shape), "0") for s in contract.state]
+        parts.append(_section("recurrent state", _table(("name", "shape", "starts at"), rows)))
+    else:
+        parts.append(_section("recurrent state", "  none"))
+    named = [p for p in (*contract.inputs, *contract.outputs) if p.element_names]
+    if named:
+        names = {p.name: ", ".join(p.element_names) for p in named}
+        parts.append(_section("elements, in order", _pairs(names, indent=2)))
+    for title, values in (
+        ("trained for", contract.envelope),
+        ("training", contract.training),
+        ("evaluation", contract.evaluation),
+    ):
+        flat = dict(_flatten(values, ""))
+        parts.append(_section(title, _pairs(flat, indent=2) if flat else "  nothing recorded"))
+    return "\n\n".join(parts) + "\n"
+
+
+def _port_row(port: Port) -> tuple[str, ...]:
+    return port.name, _shape(port.shape), port.unit, port.frame or "-", port.topic or "robot file", port.field
+
+
+def _shape(shape: Sequence[float | str]) -> str:
+    return f"[{', '.join(map(str, shape))}]"
+
+
+def _picture(picture: ImageGeometry) -> dict[str, str]:
+    fits = {"exact": "", "resize": "; larger ones are made smaller", "crop": "; larger ones are cut and made smaller"}
+    link = picture.link or "base_link"
+    return {
+        "pixels": f"{picture.width} x {picture.height}{fits[picture.fit]}",
+        "sees": f"{math.degrees(picture.horizontal_fov_rad):.4g} degrees from left to right",
+        "frame": ", also called ".join(filter(None, (picture.frames[0], ", ".join(picture.frames[1:])))),
+        "sits at": f"{_shape(picture.position_m)} m, {_shape(picture.rpy_rad)} rad, in {link}",
+        "not older than": f"{picture.max_age_s:g} s",
+    }
+
+
+def _scan(scan: ScanGeometry) -> dict[str, str]:
+    first, last = (math.degrees(angle) for angle in scan.angles_rad[[0, -1]])
+    apart = math.degrees(scan.angle_increment_rad)
+    return {
+        "rays": f"{scan.rays}, from {first:.4g} to {last:.4g} degrees, {apart:.4g} apart",
+        "ranges": f"{scan.range_min_m:g} to {scan.range_max_m:g} m",
+        "frame": ", also called ".join(filter(None, (scan.frames[0], ", ".join(scan.frames[1:])))),
+        "sits at": f"{_shape(scan.position_m)} m, {_shape(scan.rpy_rad)} rad, in base_link",
+    }
+
+
+def _family(contract: Contract) -> list[tuple[str, ...]]:
+    meanings = {key: meaning for family in families().values() for key, meaning in family.parameters.items()}
+    return [(key, *map(_number, ends), meanings.get(key, "")) for key, ends in contract.family.items()]
+
+
+def _limits(contract: Contract) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for port in contract.outputs:
+        pairs = list(zip(port.minimum, port.maximum))
+        if not pairs:
+            rows.append((port.name, "each", "robot's", "robot's", port.unit))
+            continue
+        if len(set(pairs)) == 1:
+            rows.append((port.name, "each", *map(_number, pairs[0]), port.unit))
+            continue
+        names = port.element_names or tuple(map(str, range(len(pairs))))
+        rows += [(port.name, name, *map(_number, pair), port.unit) for name, pair in zip(names, pairs)]
+    return rows
+
+
+def _topics(contract: Contract) -> list[tuple[str, ...]]:
+    carried: dict[tuple[str, str, str], list[str]] = {}
+    for direction, ports in (("in", contract.inputs), ("out", contract.outputs)):
+        for port in ports:
+            if not port.topic:
+                continue
+            carried.setdefault((port.topic, port.type, direction), []).append(port.name)
+    return [(topic, kind, f"{way}: {', '.join(names)}") for (topic, kind, way), names in carried.items()]
+
+
+def _section(title: str, body: str) -> str:
+    return f"{title}\n{body}"
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Lay out columns; the last one wraps."""
+    cells = [tuple(map(_printable, row)) for row in rows]
+    widths = [max(map(len, column)) for column in zip(header, *cells)]
+    last = sum(widths[:-1]) + 2 * len(widths)
+    lines = []
+    for row in (tuple(header), tuple("-" * width for width in widths), *cells):
+        fixed = "".join(f"  {cell:<{width}}" for cell, width in zip(row[:-1], widths[:-1]))
+        wrapped = _wrap(row[-1], WIDTH - last)
+        lines.append(f"{fixed}  {wrapped[0]}".rstrip())
+        lines += [" " * last + more for more in wrapped[1:]]
+    return "\n".join(lines)
+
+
+def _pairs(values: Mapping[str, str], indent: int = 0) -> str:
+    shown = {_printable(key): _printable(value) for key, value in values.items()}
+    width = max(map(len, shown))
+    lines = []
+    for key, value in shown.items():
+        wrapped = _wrap(value, WIDTH - indent - width - 2)
+        lines.append(f"{'':{indent}}{key:<{width}}  {wrapped[0]}".rstrip())
+        lines += [" " * (indent + width + 2) + more for more in wrapped[1:]]
+    return "\n".join(lines)
+
+
+def _wrap(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, max(width, 20), break_long_words=False, break_on_hyphens=False) or [""]
+
+
+def _flatten(value: Any, at: str) -> Iterable[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _flatten(item, f"{at}.{key}" if at else str(key))
+    elif isinstance(value, (list, tuple)) and any(isinstance(item, Mapping) or _is_sentence(item) for item in value):
+        for index, item in enumerate(value):
+            yield from _flatten(item, f"{at}[{index}]")
+    elif isinstance(value, (list, tuple)):
+        yield at, f"[{', '.join(_number(item) for item in value)}]"
+    else:
+        yield at, _number(value)
+
+
+def _is_sentence(value: Any) -> bool:
+    return isinstance(value, str) and " " in value
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, float):
+        return "-" if value is None else str(value)
+    return f"{value:.6g}"
+
+
+def _printable(text: str) -> str:
+    """Replace unprintable characters, so that a file of unknown origin cannot control the terminal."""
+    return "".join(c if c.isprintable() else "?" for c in text)

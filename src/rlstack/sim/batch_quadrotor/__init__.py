@@ -1,0 +1,1 @@
+"""The batch simulator of quadrotors: thousands of robots in one fused step, on CPU or CUDA."""

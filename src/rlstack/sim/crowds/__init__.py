@@ -1,0 +1,1 @@
+"""Crowds of pedestrians around mobile bases: walking models, scenes, moving obstacles."""

@@ -1,1 +1,0 @@
-"""Many small MuJoCo worlds with one jointed robot each, stepped together; see :mod:`.worlds`."""

@@ -1,0 +1,169 @@
+"""Observation terms of arms, from the prepared inputs of :class:`rlstack.tasks.manipulator.pipeline.ArmPipeline`.
+
+Lengths are in decimetres, so that columns have a magnitude of about 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from rlstack.tasks.core.observations import Signal
+from rlstack.tasks.core.pipeline import Tensors, Term
+from rlstack.tasks.manipulator.rewards import placed
+
+DECIMETRES = 10.0
+"""Decimetres per metre."""
+
+GOAL = "goal_offset"
+"""Name of the only term that depends on the goal."""
+
+
+def tool_terms(middle_m: Sequence[float]) -> list[Term]:
+    """Return position, velocity and lead of the tool.
+
+    Args:
+        middle_m: Centre of the workspace.
+    """
+    meaning = "tool in base_link, from the middle of the workspace"
+    return [
+        Signal("tool_position", 3, "dm", meaning, DECIMETRES, centre=middle_m),
+        Signal("tool_velocity", 3, "m/s", "of the tool in base_link"),
+        Signal("lead", 3, "dm", "from the tool to its target", DECIMETRES),
+    ]
+
+
+def tool_yaw() -> Signal:
+    """Return the direction of the tool's x axis, seen from above."""
+    return Signal("tool_yaw", 2, "-", "cos and sin of the tool's yaw")
+
+
+def object_offset() -> Signal:
+    """Return the object's position relative to the tool."""
+    meaning = "object minus tool in base_link"
+    return Signal("object_offset", 3, "dm", meaning, DECIMETRES, signal="object_position", minus="tool_position")
+
+
+class Opening(Term):
+    """Measured and commanded opening of the gripper."""
+
+    name, size, unit, meaning = "opening", 2, "share", "of the gripper, measured, then commanded"
+
+    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
+        """Return (batch, 2)."""
+        return torch.cat([inputs["opening"], inputs["opening_target"]], dim=-1)
+
+
+class ObjectVelocity(Term):
+    """Velocity of the object, from its last two positions; zero at the start."""
+
+    name, size, unit, meaning = "object_velocity", 3, "m/s", "of the object, from its last two positions"
+    memory: Mapping[str, tuple[int, ...]] = {"object_before": (3,)}
+
+    def __init__(self, rate_hz: float) -> None:
+        super().__init__()
+        self.rate_hz = rate_hz
+
+    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
+        """Return (batch, 3)."""
+        return inputs["started"] * self.rate_hz * (inputs["object_position"] - memory["object_before"])
+
+    def remember(self, inputs: Tensors, memory: Tensors, action: Tensor) -> dict[str, Tensor]:
+        """Store the object's position."""
+        return {"object_before": inputs["object_position"]}
+
+
+class ObjectYaw(Term):
+    """Yaw of a square object relative to the tool."""
+
+    name, size, unit, meaning = "object_yaw", 2, "-", "cos and sin of four times the object's yaw minus the tool's"
+
+    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
+        """Return (batch, 2)."""
+        x, y, z, w = inputs["object_orientation"].unbind(dim=-1)
+        a, b = 1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y + w * z)
+        cos, sin = inputs["tool_yaw"].unbind(dim=-1)
+        cos, sin = a * cos + b * sin, b * cos - a * sin
+        for _ in range(2):  # double the angle twice
+            cos, sin = cos * cos - sin * sin, 2.0 * cos * sin
+        return torch.stack([cos, sin], dim=-1)
+
+
+class ObjectLean(Term):
+    """Tilt of the object."""
+
+    name, size, unit, meaning = "object_lean", 2, "-", "horizontal part of the object's z axis in base_link"
+
+    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
+        """Return (batch, 2)."""
+        x, y, z, w = inputs["object_orientation"].unbind(dim=-1)
+        return torch.stack([2.0 * (x * z + w * y), 2.0 * (y * z - w * x)], dim=-1)
+
+
+class GoalOffset(Signal):
+    """Offset from the achieved to the desired goal.
+
+    Args:
+        moved: Name of the achieved goal.
+    """
+
+    def __init__(self, moved: str) -> None:
+        meaning = f"goal_position minus {moved} in base_link"
+        super().__init__(GOAL, 3, "dm", meaning, DECIMETRES, signal="goal_position", minus=moved)
+
+
+class PlacedOffset(GoalOffset):
+    """Goal offset of tasks that require releasing the object; see :func:`rlstack.tasks.manipulator.rewards.placed`."""
+
+    def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
+        """Return the achieved goal, by its name."""
+        return {self.minus: placed(inputs["tool_position"], inputs["object_position"])}
+
+
+class CloseUp(Term):
+    """A term and its tanh, which resolves small values near 0.
+
+    Args:
+        term: The term, whose name it keeps.
+        near: Scale of the tanh in the term's unit, beyond which it saturates.
+    """
+
+    def __init__(self, term: Term, near: float) -> None:
+        super().__init__()
+        self.term, self.near = term, near
+        self.name, self.size, self.memory = term.name, 2 * term.size, term.memory
+        self.unit, self.meaning = f"{term.unit}, -", f"{term.meaning}; then tanh of it over {near:g}"
+
+    def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
+        """Return the values that the term prepares."""
+        return self.term.prepare(inputs, memory)
+
+    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
+        """Return (batch, 2 * the term's size)."""
+        seen = self.term.observe(inputs, memory)
+        return torch.cat([seen, torch.tanh(seen / self.near)], dim=-1)
+
+    def remember(self, inputs: Tensors, memory: Tensors, action: Tensor) -> dict[str, Tensor]:
+        """Return the term's memory."""
+        return self.term.remember(inputs, memory, action)
+
+
+def grasp_terms(middle_m: Sequence[float], rate_hz: float, goal: Term) -> list[Term]:
+    """Return the observation of tasks with a grasp.
+
+    Args:
+        middle_m: Centre of the workspace.
+        rate_hz: Control rate.
+        goal: The goal offset.
+    """
+    return [
+        *tool_terms(middle_m),
+        tool_yaw(),
+        Opening(),
+        object_offset(),
+        ObjectVelocity(rate_hz),
+        ObjectYaw(),
+        goal,
+    ]

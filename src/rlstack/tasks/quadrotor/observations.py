@@ -1,0 +1,199 @@
+"""Observation terms of quadrotors, in the body frame, so that they are invariant to the world's heading.
+
+A task's ``pipeline`` in :mod:`rlstack.tasks.catalog` says which of them its policy observes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.robots.spec import STANDARD_GRAVITY
+from rlstack.tasks.core.observations import Signal
+from rlstack.tasks.core.pipeline import Tensors, Term, to_body, to_world
+
+
+class PositionError(Term):
+    """Goal minus position, bounded, in the body frame."""
+
+    name, size, unit, meaning = "position_error", 3, "m", "goal minus position in base_link, bounded in length"
+    goal = "goal_position"
+
+    def __init__(self, bound_m: float) -> None:
+        super().__init__()
+        self.bound_m = bound_m
+
+    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
+        """Return (batch, 3) m."""
+        return to_body(inputs["rotation"], _bounded(inputs[self.goal] - inputs["position"], self.bound_m))
+
+
+class Heading(Term):
+    """Direction of the body's x axis in the goal's heading frame."""
+
+    name, size, unit, meaning = "heading", 2, "-", "base_link x axis along and across the goal's heading"
+
+    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
+        """Return (batch, 2): (1, 0) on course."""
+        return _relative_heading(inputs["rotation"], _heading(inputs["goal_orientation"]))
+
+
+class PathError(PositionError):
+    """The path's current point minus position, bounded, in the body frame."""
+
+    name, meaning = "path_error", "the path's present point minus position in base_link, bounded"
+    goal = "path_now"
+
+    def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
+        """Find the path's current point."""
+        return {"path_now": along_path(inputs["path_time"], inputs["path_position"], 0.0)}
+
+
+class PathAhead(Term):
+    """Points ahead on the path, relative to its current point, in the body frame."""
+
+    name, unit, meaning = "path_ahead", "m", "points of the path ahead minus its present point, in base_link"
+
+    def __init__(self, ahead_s: Sequence[float]) -> None:
+        super().__init__()
+        self.ahead_s = tuple(ahead_s)
+        self.size = 3 * len(self.ahead_s)
+
+    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
+        """Return (batch, 3 * points) m; needs :class:`PathError` before it."""
+        points = [along_path(inputs["path_time"], inputs["path_position"], t) for t in self.ahead_s]
+        return torch.cat([to_body(inputs["rotation"], point - inputs["path_now"]) for point in points], dim=-1)
+
+
+class PathHeading(Term):
+    """Direction of the body's x axis in the heading frame of the path's present point."""
+
+    name, size, unit, meaning = "heading", 2, "-", "base_link x axis along and across the path's heading"
+
+    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
+        """Return (batch, 2): (1, 0) on course."""
+        goal = along_path(inputs["path_time"], _heading(inputs["path_orientation"]), 0.0)
+        return _relative_heading(inputs["rotation"], goal)
+
+
+def velocities() -> list[Term]:
+    """Return the terms of the measured velocities: linear, m/s, and angular, rad/s, in the body frame."""
+    linear = Signal("linear_velocity", 3, "m/s", "velocity in base_link")
+    return [linear, Signal("angular_velocity", 3, "rad/s", "rates in base_link")]
+
+
+class RotorSpeedEstimate(Term):
+    """Rotor speeds from a lag model that is driven by the policy's own commands."""
+
+    name, unit, meaning = "rotor_speed_estimate", "-1..1", "lag model of the rotors, scaled as actions"
+
+    def __init__(self, robot: Quadrotor, rate_hz: float) -> None:
+        super().__init__()
+        self.size = len(robot.rotors)
+        self.memory: Mapping[str, tuple[int, ...]] = {"rotor_speed_estimate": (self.size,)}
+        self.rise = math.exp(-1.0 / (rate_hz * robot.rotor_model.rise_time_constant_s))
+        self.fall = math.exp(-1.0 / (rate_hz * robot.rotor_model.fall_time_constant_s))
+
+    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
+        """Return (batch, rotors)."""
+        return memory["rotor_speed_estimate"]
+
+    def remember(self, inputs: Tensors, memory: Tensors, action: Tensor) -> dict[str, Tensor]:
+        """Advance the modelled rotors towards the action by one period."""
+        now = memory["rotor_speed_estimate"]
+        change = now - action
+        keep = torch.where(change < 0.0, self.rise, self.fall)
+        return {"rotor_speed_estimate": action + change * keep}
+
+
+class DisturbanceEstimate(Term):
+    """Disturbance observer: estimates a constant acceleration from the error of the predicted velocity.
+
+    First order: each period the velocity predicted from modelled thrust, drag and the estimate is compared with the
+    measured one, and a share of the difference corrects the estimate.
+    """
+
+    name, size, unit, meaning = "disturbance_estimate", 3, "m/s^2", "estimated disturbing acceleration in base_link"
+
+    def __init__(self, robot: Quadrotor, rate_hz: float, bandwidth_hz: float) -> None:
+        super().__init__()
+        self.memory: Mapping[str, tuple[int, ...]] = {
+            "disturbance": (3,),
+            "velocity_prediction": (3,),
+            "velocity_predicted": (1,),
+        }
+        model, body = robot.rotor_model, robot.body
+        self.period = 1.0 / rate_hz
+        self.gain = 1.0 - math.exp(-2.0 * math.pi * bandwidth_hz / rate_hz)
+        self.middle = 0.5 * (model.speed_max_rad_s + model.speed_min_rad_s)
+        self.half_range = 0.5 * (model.speed_max_rad_s - model.speed_min_rad_s)
+        self.coefficients = tuple(c / body.mass_kg for c in model.thrust_coefficients)
+        self.register_buffer("drag", torch.tensor(body.linear_drag_n_s_per_m) / body.mass_kg)
+        self.register_buffer("gravity", torch.tensor([0.0, 0.0, STANDARD_GRAVITY]))
+
+    drag: Tensor
+    gravity: Tensor
+
+    def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
+        """Update the estimate with the newest velocity."""
+        velocity = to_world(inputs["rotation"], inputs["linear_velocity"])
+        surprise = (velocity - memory["velocity_prediction"]) * (self.gain / self.period)
+        estimate = memory["disturbance"] + memory["velocity_predicted"] * surprise
+        # bound the length: bounds per axis would depend on the heading
+        length = torch.sqrt((estimate * estimate).sum(dim=-1, keepdim=True) + 1e-12)
+        estimate = estimate * (STANDARD_GRAVITY / length).clamp(max=1.0)
+        return {"velocity_world": velocity, "disturbance": estimate}
+
+    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
+        """Return (batch, 3) m/s^2."""
+        return to_body(inputs["rotation"], inputs["disturbance"])
+
+    def remember(self, inputs: Tensors, memory: Tensors, action: Tensor) -> dict[str, Tensor]:
+        """Keep the estimate and predict the next velocity."""
+        speed = self.middle + self.half_range * memory["rotor_speed_estimate"]
+        c0, c1, c2 = self.coefficients
+        thrust = (c0 + speed * (c1 + speed * c2)).sum(dim=-1, keepdim=True)
+        rotation = inputs["rotation"]
+        in_world = rotation[:, :, 2] * thrust - to_world(rotation, self.drag * inputs["linear_velocity"])
+        acceleration = in_world - self.gravity + inputs["disturbance"]
+        return {
+            "disturbance": inputs["disturbance"],
+            "velocity_prediction": inputs["velocity_world"] + self.period * acceleration,
+            "velocity_predicted": torch.ones_like(thrust),
+        }
+
+
+def along_path(time: Tensor, points: Tensor, ahead_s: float) -> Tensor:
+    """Return the points (batch, k) of paths ``ahead_s`` s from now, interpolated linearly, at rest before and after.
+
+    Args:
+        time: (batch, M) s from now until each pose is due, increasing.
+        points: (batch, M, k) values at the poses.
+        ahead_s: Time ahead, s.
+    """
+    begin, end = time[:, :-1], time[:, 1:]
+    share = ((ahead_s - begin) / (end - begin)).clamp(0.0, 1.0)
+    return points[:, 0] + (share.unsqueeze(-1) * (points[:, 1:] - points[:, :-1])).sum(dim=1)
+
+
+def _bounded(v: Tensor, bound: float) -> Tensor:
+    length = torch.sqrt((v * v).sum(dim=-1, keepdim=True) + 1e-12)
+    return v * (bound / length).clamp(max=1.0)
+
+
+def _heading(q: Tensor) -> Tensor:
+    """Return the horizontal direction (..., 2), not normalised, of the x axis of quaternions (..., 4) xyzw."""
+    x, y, z, w = q.unbind(dim=-1)
+    return torch.stack([1 - 2 * (y * y + z * z), 2 * (x * y + w * z)], dim=-1)
+
+
+def _relative_heading(rotation: Tensor, goal: Tensor) -> Tensor:
+    forward = rotation[:, :2, 0]
+    goal = goal / torch.sqrt((goal * goal).sum(dim=-1, keepdim=True) + 1e-12)
+    along = (forward * goal).sum(dim=-1)
+    across = goal[..., 0] * forward[..., 1] - goal[..., 1] * forward[..., 0]
+    return torch.stack([along, across], dim=-1)

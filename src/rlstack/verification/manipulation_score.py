@@ -1,0 +1,61 @@
+"""Figures of manipulation trials in one simulator; see :mod:`rlstack.verification.scores`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rlstack.verification.scores import (
+    Figure,
+    Score,
+    mean,
+    median,
+    median_interval,
+    percentile,
+    run_figures,
+    share,
+)
+from rlstack.verification.trial_records import ManipulationRecord
+
+
+def score_arm(tried: ManipulationRecord, done: str) -> Score:
+    """Return the figures of manipulation trials.
+
+    Args:
+        tried: The trials.
+        done: The success criterion, in words.
+    """
+    errors = np.asarray(tried.error_m[tried.success])
+    figures = (
+        Figure("episodes", "Trials", "count", "Number of trials, each from another start to another goal.", len(tried)),
+        share("success", "Success", f"Share of the trials that succeed: {done}.", tried.success, interval=True),
+        share(
+            "lost",
+            "Lost",
+            "Share of the trials whose object left the table, or whose state became non-finite.",
+            tried.lost,
+        ),
+        Figure(
+            "time_s",
+            "Time",
+            "s",
+            "Mean time to success over the trials that succeed.",
+            mean(tried.time_s[tried.success]),
+        ),
+        Figure(
+            "error_m",
+            "Error at the end",
+            "m",
+            "Median over the trials that succeed of the distance to the goal at the end.",
+            median(errors),
+            median_interval(errors) if errors.size else None,
+        ),
+        Figure(
+            "error_p95_m",
+            "Error at the end, 95th percentile",
+            "m",
+            "95th percentile over the trials that succeed of that distance.",
+            percentile(errors, 95.0) if errors.size else None,
+        ),
+        *run_figures("trials", tried),
+    )
+    return Score(figures=figures, settings={"done": done}, compared=("success", "error_m"))

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlstack.nodes.posed_scans import Poses
+
+MS = 1_000_000
+
+
+def at(x: float, y: float = 0.0) -> np.ndarray:
+    return np.array([x, y, 0.0])
+
+
+def test_a_pose_between_two_is_between_them_the_short_way_round() -> None:
+    poses = Poses()
+    assert poses.at(0) is None
+    assert not poses.add(0, at(0.0), math.pi - 0.1)
+    assert not poses.add(100 * MS, at(0.4, 0.2), -math.pi + 0.1)
+    x, y, yaw = poses.at(50 * MS)  # type: ignore[misc]
+    assert (x, y) == pytest.approx((0.2, 0.1)) and abs(math.remainder(yaw - math.pi, 2 * math.pi)) < 1e-9
+    assert poses.at(100 * MS)[0] == pytest.approx(0.4)  # type: ignore[index]
+    assert poses.at(101 * MS) is None and poses.at(-1) is None
+
+
+@pytest.mark.parametrize(("stamp", "x"), [(-1, 0.0), (600 * MS, 0.0), (50 * MS, 1.5)])
+def test_time_or_place_that_jumps_forgets_what_was_before(stamp: int, x: float) -> None:
+    poses = Poses()
+    poses.add(0, at(0.0), 0.0)
+    assert poses.add(stamp, at(x), 0.0)
+    assert poses.at(stamp - 1) is None and poses.newest_ns == stamp
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 400), min_size=1, max_size=40), st.floats(0.0, 1.0))
+def test_along_a_straight_line_every_time_has_its_place(gaps: list[int], share: float) -> None:
+    poses, stamp = Poses(), 0
+    poses.add(0, at(0.0), 0.3)
+    for gap in gaps:
+        stamp += gap * MS
+        assert not poses.add(stamp, at(0.001 * stamp / MS), 0.3)
+    when = int(share * stamp)
+    x, _, yaw = poses.at(when)  # type: ignore[misc]
+    assert x == pytest.approx(0.001 * when / MS, abs=1e-9) and yaw == pytest.approx(0.3)
