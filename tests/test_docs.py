@@ -288,7 +288,7 @@ def test_the_task_example_trains_and_exports(examples: Path) -> None:
     contract = load_policy(result.policy, robot=load_quadrotor("crazyflie")).contract
     assert contract.task == "quadrotor_catch"
     assert contract.training["recipe"]["task_settings"]["upright"] == 0.7
-    assert contract.envelope["tilt_rad"] == pytest.approx(np.pi)
+    assert contract.envelope.conditions["tilt_rad"] == pytest.approx(np.pi)
 
 
 @pytest.mark.integration

@@ -241,3 +241,12 @@ def test_outputs_are_held_to_the_contracts_range(tmp_path: Path) -> None:
     assert float(np.float32(2272.6)) > 2272.6, "float32 rounds this limit up"
     assert (policy.step({"position": [1e6, 0.0, 0.0]})["rotor_speed"] == 2272.6).all()
     assert (policy.step({"position": [-1e6, 0.0, 0.0]})["rotor_speed"] == 0.0).all()
+
+
+def test_an_orientation_without_length_is_refused_by_name(tmp_path: Path) -> None:
+    write_policy(mlp_model(), mlp_contract(), tmp_path / "policy.onnx")
+    policy = load_policy(tmp_path / "policy.onnx")
+    inputs = {port.name: np.zeros(port.shape) for port in policy.contract.inputs}
+    with pytest.raises(ValueError, match="orientation: a quaternion of length 0 is not allowed"):
+        policy.step(inputs)
+    policy.step({**inputs, "orientation": np.array([0.0, 0.0, 0.0, 0.9])})

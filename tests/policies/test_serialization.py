@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from rlstack import schema
 from rlstack.errors import UserError
 from rlstack.policies import METADATA_KEY, SCHEMA_VERSION, load_policy, write_policy
+from rlstack.policies.contract import OLDEST_VERSION
 from tests.policies.graphs import (
     gru_contract,
     gru_model,
@@ -134,8 +135,11 @@ def test_json_that_is_no_object(tmp_path: Path) -> None:
 
 
 def test_older_and_newer_schema(tmp_path: Path) -> None:
-    older = refused(tmp_path, sealed(mlp_model(), {**DATA, "schema_version": SCHEMA_VERSION - 1}))
-    assert "older than this rlstack's" in older and "Export the policy again with this rlstack" in older
+    older = refused(tmp_path, sealed(mlp_model(), {**DATA, "schema_version": OLDEST_VERSION - 1}))
+    assert (
+        "older than the oldest that this rlstack reads" in older
+        and "Export the policy again with this rlstack" in older
+    )
     newer = refused(tmp_path, sealed(mlp_model(), {**DATA, "schema_version": SCHEMA_VERSION + 1, "new_key": 1}))
     assert "newer than this rlstack's" in newer and "Install a newer rlstack" in newer
 
@@ -162,7 +166,7 @@ def test_unknown_key(tmp_path: Path) -> None:
         ("rate_hz", "fast"),
         ("inputs", "position"),
         ("inputs", [3]),
-        ("envelope", {"tilt_rad": "steep"}),
+        ("envelope", {"conditions": {"tilt_rad": "steep"}}),
         ("training", []),
     ],
 )
@@ -232,3 +236,13 @@ def test_a_damaged_graph_under_a_right_hash_is_refused_or_runs(scratch: Path, da
         return
     with contextlib.suppress(UserError):
         load_policy(put(scratch, sealed(model, gru_contract())))
+
+
+def test_a_file_of_version_1_loads_without_an_envelope(tmp_path: Path) -> None:
+    old = {**DATA, "schema_version": 1, "envelope": {"tilt_rad": 1.5}}
+    path = put(tmp_path, sealed(mlp_model(), old))
+    contract = load_policy(path).contract
+    assert not contract.envelope and contract.envelope.conditions == {"tilt_rad": 1.5}
+    assert "not proven for delay" in contract.envelope.unproven
+    again = write_policy(mlp_model(), contract, tmp_path / "again.onnx")  # written in today's version
+    assert again.schema_version == SCHEMA_VERSION and load_policy(tmp_path / "again.onnx").contract == again

@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
+import onnxruntime
 import pytest
 import torch
+from torch import Tensor, nn
 
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import load_quadrotor
-from rlstack.policies import PolicyOutputError, load_policy
+from rlstack.policies import STATE_PREFIX, PolicyOutputError, load_policy
+from rlstack.robots import load_robot
+from rlstack.tasks import TASKS
 from rlstack.training import export, run
-from rlstack.training.export import TorchPolicy, compare, export_policy
+from rlstack.training.export import LARGEST, PolicyGraph, TorchPolicy, compare, export_policy, make_contract, valid
 from rlstack.training.run_folder import load_checkpoint, recipe_of
 from tests.support.learning import sensed
 from tests.training.conftest import Trained
 
 ROBOT = load_quadrotor("crazyflie")
+
+
+class Linear(nn.Module):
+    memory: ClassVar[dict[str, tuple[int, ...]]] = {}
+
+    def __init__(self, size: int, actions: int) -> None:
+        super().__init__()
+        self.layer = nn.Linear(size, actions)
+
+    def forward(self, observation: Tensor, hidden: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        return self.layer(observation), hidden
 
 
 def loaded(trained: Trained) -> run._Run:
@@ -148,3 +164,54 @@ def test_a_policy_in_training_that_gives_nan_says_so(mlp: Trained) -> None:
     policy = TorchPolicy(graph, made._contract(graph), ROBOT)
     with pytest.raises(PolicyOutputError, match="not finite"):
         policy.step({p.name: np.ones((1, *p.shape)) for p in policy.contract.inputs})
+
+
+BROKEN = (np.nan, np.inf, -np.inf, 3e38, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("task", "name"),
+    [
+        ("quadrotor_hover", "crazyflie"),
+        ("quadrotor_tracking", "crazyflie"),
+        ("base_navigation", "turtlebot3_burger"),
+        ("arm_reach", "panda"),
+    ],
+)
+def test_the_graph_answers_anything_with_a_finite_command(task: str, name: str, tmp_path: Path) -> None:
+    """Each input broken in turn, in onnxruntime alone; 0 makes a quaternion without length."""
+    chosen = TASKS.load(task)()
+    robot = chosen.reference(load_robot(name))
+    pipeline = chosen.pipeline(robot)
+    graph = PolicyGraph(pipeline, Linear(pipeline.size, pipeline.action_size), chosen.inputs)
+    path = tmp_path / "policy.onnx"
+    contract = export_policy(graph, make_contract("straight", task, chosen, robot, graph), robot, path)
+    assert contract.envelope.max_age_s and contract.envelope.robot_sha256 == robot.sha256
+    session = onnxruntime.InferenceSession(path)
+    usual = {port.name: at_rest(port.shape, port.name) for port in contract.inputs}
+    usual.update({STATE_PREFIX + s.name: np.zeros((1, *s.shape), np.float32) for s in contract.state})
+    low, high = contract.outputs[0].limits
+    slack = 1e-4 * (high - low)
+    for port in contract.inputs:
+        for value in BROKEN:
+            broken = usual[port.name].copy()
+            broken[..., :1] = value
+            if value == 0.0:
+                broken[:] = 0.0
+            command, *after = session.run(None, {**usual, port.name: broken})
+            assert ((command >= low - slack) & (command <= high + slack)).all(), (port.name, value, command)
+            assert all(np.isfinite(state).all() for state in after), (port.name, value)
+
+
+def at_rest(shape: tuple[int | str, ...], name: str) -> np.ndarray:
+    value = np.full((1, *(4 if isinstance(size, str) else size for size in shape)), 0.1, np.float32)
+    if name.endswith("orientation"):
+        value[:] = (0.0, 0.0, 0.0, 1.0)
+    return value + np.arange(value.shape[-1], dtype=np.float32) if name == "path_time" else value
+
+
+def test_valid_inputs_are_unchanged_by_the_graph_s_protection() -> None:
+    numbers = torch.randn(64, 4, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(valid("position", numbers), numbers)
+    assert torch.equal(valid("orientation", numbers), numbers / numbers.norm(dim=-1, keepdim=True))
+    assert valid("scan", torch.tensor([[torch.nan, torch.inf, -torch.inf]])).tolist() == [[0.0, LARGEST, 0.0]]

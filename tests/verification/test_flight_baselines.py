@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rlstack.kinds.quadrotor.spec import Quadrotor
-from rlstack.policies import contract_for
+from rlstack.policies import Envelope, contract_for
 from rlstack.policies.contract import Contract
 from rlstack.robots import frames
 from rlstack.sim.perturbation import Perturbation
@@ -59,7 +59,7 @@ def test_the_inputs_decide_what_is_flown(robot):
 def test_they_see_all_of_a_path_however_far_the_policy_looks(robot):
     short = contract(robot, *STATE_INPUTS, *PATH_INPUTS, envelope={"path_ahead_s": 0.1})
     for baseline in baselines(short, robot).values():
-        assert baseline.contract.envelope == {}
+        assert baseline.contract.envelope == Envelope()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
-from rlstack.policies import Policy, contract_for, load_policy, write_policy
+from rlstack.policies import Envelope, Policy, contract_for, load_policy, write_policy
 from rlstack.robots import frames
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.quadrotor.paths import Paths
@@ -214,7 +214,7 @@ def test_a_policy_whose_envelope_says_how_far_it_looks_is_shown_that_much_and_fl
     flights = circles(robot, 3)
     policy = load_policy(write_tracking_policy(tmp_path / "policy.onnx", robot))
     whole = rollout(policy, flights, robot, 3.0)
-    policy.contract = replace(policy.contract, envelope={"path_ahead_s": 0.0})
+    policy.contract = replace(policy.contract, envelope=Envelope(conditions={"path_ahead_s": 0.0}))
     shown, step = [], policy.step
 
     def watched(inputs):

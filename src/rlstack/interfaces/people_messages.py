@@ -33,6 +33,20 @@ _FIELDS = ("x", "y", "z", "vx", "vy", "radius")
 _ROW = np.dtype([*((name, "f4") for name in _FIELDS), ("id", "u4")])
 
 
+def extrapolated(position: Array, velocity: Array, age_s: Any) -> Array:
+    """Return where people are now who were at ``position`` ``age_s`` ago, if they keep their velocity.
+
+    The policy node does this to late people, and so does training and verification in process.
+
+    Args:
+        position: (..., people, 3) m.
+        velocity: (..., people, 3) m/s.
+        age_s: Age of both, s, a number or (...,); below 0 counts as 0.
+    """
+    age = np.maximum(np.asarray(age_s, dtype=float), 0.0)
+    return np.asarray(position) + np.asarray(velocity) * age[..., None, None]
+
+
 class PeopleMessage(PointCloudMessage):
     """One PointCloud2 that is refilled, by default in the frame ``odom``."""
 

@@ -16,6 +16,8 @@ JOINT_STATES = "joint_states"
 BATTERY = "battery"
 GOAL = "goal"
 GOAL_PATH = "goal_path"
+LATCHED = frozenset({GOAL, GOAL_PATH})
+"""Topics whose last value holds until it is replaced."""
 ROTOR_COMMAND = "cmd/rotors"
 TWIST_COMMAND = "cmd_vel"
 JOINT_COMMAND = "cmd/joints"

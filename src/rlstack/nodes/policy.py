@@ -28,7 +28,6 @@ from rlstack.policies import Contract, Policy, Port, load_policy, robot_name
 from rlstack.robots import RobotSpec, load_robot
 from rlstack.robots.frames import from_yaw
 
-_LATCHED = frozenset({topics.GOAL, topics.GOAL_PATH})
 _NAN = math.nan
 _GOAL_PERIOD_S = 0.2
 
@@ -102,7 +101,7 @@ class PolicyNode(ManagedNode):
         self._lock_step = self.parameters["lock_step"]
         self._loop = PolicyLoop(
             self._policy,
-            latched=_LATCHED,
+            latched=topics.LATCHED,
             stale_after_periods=self.parameters["stale_after_periods"],
             lock_step=self._lock_step,
             every_ns=every_ns(robot) if robot else None,
@@ -118,7 +117,7 @@ class PolicyNode(ManagedNode):
             by_topic.setdefault(port.topic, []).append(port)
         self._types = {topic: ports[0].type for topic, ports in by_topic.items()}
         self._received: set[str] = set()
-        self._timeout = TopicTimeout(self, self._types, _LATCHED)
+        self._timeout = TopicTimeout(self, self._types, topics.LATCHED)
         goals = {port.name for port in by_topic.get(topics.GOAL, ())}
         if topics.GOAL_PATH in by_topic and not goals:  # a goal becomes a path that stays there
             goals = {"goal_position", "goal_orientation"}

@@ -26,10 +26,12 @@ from rlstack.policies.contract import (
     StatePort,
 )
 from rlstack.policies.contract_table import describe
+from rlstack.policies.envelope import Envelope, ScanUse
 from rlstack.policies.family_contract import contract_for_family, family_departures, robot_inputs, robot_name
 from rlstack.policies.inference import Policy, PolicyOutputError
 from rlstack.policies.policy_file import MAX_BYTES, load_policy, write_policy
 from rlstack.policies.robot_contract import contract_for
+from rlstack.policies.robot_envelope import envelope_for
 
 __all__ = [
     "MAX_BYTES",
@@ -38,14 +40,17 @@ __all__ = [
     "SCHEMA_VERSION",
     "STATE_PREFIX",
     "Contract",
+    "Envelope",
     "Policy",
     "PolicyOutputError",
     "Port",
+    "ScanUse",
     "StatePort",
     "command_range",
     "contract_for",
     "contract_for_family",
     "describe",
+    "envelope_for",
     "family_departures",
     "load_policy",
     "robot_inputs",

@@ -11,10 +11,14 @@ import numpy as np
 from rlstack.arrays import Array
 from rlstack.interfaces.image_reader import ImageGeometry
 from rlstack.interfaces.scan_messages import ScanGeometry
+from rlstack.policies.envelope import Envelope
 from rlstack.schema import value
 
-SCHEMA_VERSION = 1
-"""Raised when a field changes meaning; loading refuses files of another version."""
+SCHEMA_VERSION = 2
+"""Raised when a field changes meaning; loading refuses files of a newer version. 2: ``envelope`` is an Envelope."""
+
+OLDEST_VERSION = 1
+"""The oldest version that still loads. In it ``envelope`` holds the task's conditions alone."""
 
 METADATA_KEY = "rlstack"
 """The one key in the model's metadata; its value is the contract as JSON."""
@@ -90,8 +94,8 @@ class Contract:
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     state: tuple[StatePort, ...] = ()
-    envelope: dict[str, float] = field(default_factory=dict)
-    """The start states and limits it was trained for, SI units in the keys, such as ``tilt_rad``."""
+    envelope: Envelope = field(default_factory=Envelope)
+    """What it was trained for, and what its inputs and outputs must be for that to hold."""
     family: dict[str, tuple[float, float]] = field(default_factory=dict)
     """For a family: lowest and highest trained value of each parameter, by the names of
     :attr:`rlstack.robots.spec.RobotFamily.parameters`. Empty: it is for one robot."""

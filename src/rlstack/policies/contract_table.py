@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from rlstack.interfaces.image_reader import ImageGeometry
 from rlstack.interfaces.scan_messages import ScanGeometry
 from rlstack.policies.contract import Contract, Port
+from rlstack.policies.envelope import QUANTITIES, ScanUse, unit_of
 from rlstack.policies.family_contract import families
 
 WIDTH = 110
@@ -62,14 +64,73 @@ def describe(contract: Contract) -> str:
     if named:
         names = {p.name: ", ".join(p.element_names) for p in named}
         parts.append(_section("elements, in order", _pairs(names, indent=2)))
+    parts += envelope_sections(contract)
     for title, values in (
-        ("trained for", contract.envelope),
         ("training", contract.training),
         ("evaluation", contract.evaluation),
     ):
         flat = dict(_flatten(values, ""))
         parts.append(_section(title, _pairs(flat, indent=2) if flat else "  nothing recorded"))
     return "\n\n".join(parts) + "\n"
+
+
+def envelope_sections(contract: Contract) -> list[str]:
+    """Return the sections of the envelope: what varied in training, the inputs' ages and noise, the robot's numbers."""
+    envelope = contract.envelope
+    parts = []
+    if not envelope:
+        parts.append(_section("envelope", f"  {envelope.unproven}"))
+    if envelope.trained:
+        rows = [
+            (n, _number(low), _number(high), unit_of(n), QUANTITIES.get(n, ""))
+            for n, (low, high) in sorted(envelope.trained.items())
+        ]
+        parts.append(_section("varied in training", _table(("quantity", "lowest", "highest", "unit", "meaning"), rows)))
+    if envelope.max_age_s:
+        ages: list[tuple[str, ...]] = []
+        for port in contract.inputs:
+            age, noise = envelope.max_age_s.get(port.name), envelope.noise.get(port.name)
+            unit = "rad" if port.name.endswith("orientation") else port.unit
+            late = "moved on by velocity times age" if port.name in envelope.extrapolated else ""
+            holds = "holds until replaced" if port.topic else "robot file"
+            ages.append(
+                (
+                    port.name,
+                    holds if age is None else f"{age:g} s",
+                    "-" if noise is None else f"{noise:g} {unit}",
+                    late,
+                )
+            )
+        header = ("input", "greatest age", "noise (1 sigma)", "when late")
+        parts.append(_section("ages and noise of the inputs", _table(header, ages)))
+    for name, use in envelope.scans.items():
+        parts.append(_section(f"filling of {name}", _pairs(_scan_use(use), indent=2)))
+    for title, values in (
+        ("conditions of the task", envelope.conditions),
+        ("the robot's numbers that the outputs mean", envelope.robot),
+    ):
+        flat = dict(_flatten(values, ""))
+        if flat:
+            parts.append(_section(title, _pairs(flat, indent=2)))
+    return parts
+
+
+def _scan_use(use: ScanUse) -> dict[str, str]:
+    used = use.rays_used
+    steps = {after - before for before, after in pairwise(used)}
+    if len(steps) == 1:
+        (step,) = steps
+        looked = f"{len(used)} rays, {used[0]} to {used[-1]}" + (f", every {step}th" if step > 1 else "")
+    else:
+        looked = f"{len(used)} rays, {_shape(used)}"
+    degrees = math.degrees(use.neighbour_rad)
+    return {
+        "looks at": looked,
+        "no return, +Inf": f"{use.no_return_m:g} m",
+        "too near, -Inf": f"{use.too_near_m:g} m",
+        "missing, NaN": f"the shorter of the nearest measured rays within {degrees:.3g} degrees on either side,"
+        f" or {use.missing_m:g} m",
+    }
 
 
 def _port_row(port: Port) -> tuple[str, ...]:

@@ -19,6 +19,9 @@ from rlstack.policies.dry_run import repeated
 from rlstack.policies.graph_checks import shortened
 from rlstack.robots import robot_names
 
+LEAST_NORM = 1e-3
+"""A quaternion shorter than this has no direction; others are normalised in the graph."""
+
 _ALIGNMENT = 16
 """Alignment of buffers in floats: 64 bytes, a cache line and the widest vector load."""
 
@@ -106,8 +109,8 @@ class Policy:
             contract's range (float32 can round beyond a limit by one part in ten million).
 
         Raises:
-            ValueError: An input is missing, unknown, of the wrong shape or type, not finite, or does not increase
-                where it must; the policy is unchanged.
+            ValueError: An input is missing, unknown, of the wrong shape or type, not finite, a quaternion of length
+                0, or does not increase where it must; the policy is unchanged.
             PolicyOutputError: An output or the next state is not finite; the state was not advanced.
             UserError: The policy is for a family and was loaded without a robot.
         """
@@ -127,6 +130,9 @@ class Policy:
         if not np.isfinite(self._input_memory).all():
             bad = [name for name, (_, _, memory) in self._slots.items() if not np.isfinite(memory).all()]
             raise ValueError(f"{bad[0]}: holds a value that is not finite (or beyond float32).")
+        for name, memory in self._quaternions:
+            if not ((memory * memory).sum(axis=-1) > LEAST_NORM**2).all():
+                raise ValueError(f"{name}: a quaternion of length 0 is not allowed: its length must be 1.")
         for name, before, after, flags in self._increasing:
             if not np.greater(after, before, out=flags).all():
                 raise ValueError(f"{name}: must increase from each value to the next (and differ as float32).")
@@ -208,6 +214,7 @@ class Policy:
             for name, memory in inputs.items()
             if name in signals.INCREASING
         ]
+        self._quaternions = [(name, memory) for name, memory in inputs.items() if name.endswith("orientation")]
         # Kept here, because a binding does not own what it binds.
         self._fed = {name: repeated(value, self._batch) for name, value in self._constants.items()}
         self._binding = self._session.io_binding()

@@ -14,7 +14,9 @@ from rlstack.interfaces.image_reader import ImageGeometry, check_camera, image_g
 from rlstack.interfaces.kind_signals import command_range, element_names, shape_of
 from rlstack.interfaces.scan_messages import check_lidar, scan_geometry
 from rlstack.interfaces.signals import ROBOT_SIZES, Signal, camera_of
+from rlstack.interfaces.topics import LATCHED
 from rlstack.policies.contract import NEXT_STATE_PREFIX, SCHEMA_VERSION, STATE_PREFIX, Contract, Port, StatePort
+from rlstack.policies.envelope import Envelope, check_envelope
 from rlstack.robots import RobotSpec
 
 MAX_ELEMENTS = 2**25
@@ -24,7 +26,7 @@ _RETRAIN = "Train and export the policy again with this rlstack."
 
 _SIGNAL_FIELDS = ("unit", "frame", "topic", "type", "field")
 
-_MAPPINGS = ("envelope", "family", "training", "evaluation")
+_MAPPINGS = ("family", "training", "evaluation")
 
 
 def contract_for(
@@ -46,7 +48,7 @@ def contract_for(
         rate_hz: Steps per second, Hz.
         pictures: Image geometry by camera, such as ``wrist``; default: the camera's own.
         fields: ``name`` and ``task``; optionally ``state`` (shape of each recurrent state of one robot, by name),
-            ``envelope``, ``training`` and ``evaluation``, as in :class:`Contract`.
+            ``envelope`` (or the conditions in it alone), ``training`` and ``evaluation``, as in :class:`Contract`.
 
     Raises:
         UserError: No topic has an input or output, and the message lists the nearest names; or the robot lacks a
@@ -66,6 +68,8 @@ def new_contract(
 ) -> Contract:
     """Return a contract of this version of rlstack; arguments as in :func:`contract_for`, and fields of it."""
     given: dict[str, Any] = {n: dict(value or {}) if n in _MAPPINGS else value for n, value in fields.items()}
+    if not isinstance(given.get("envelope", Envelope()), Envelope):
+        given["envelope"] = Envelope(conditions=dict(given["envelope"]))
     return Contract(
         schema_version=SCHEMA_VERSION,
         code_version=rlstack.__version__,
@@ -101,6 +105,8 @@ def check_contract(contract: Contract, where: str) -> None:
             raise UserError(
                 f"{where}: the input '{port.name}' is how old a picture is that the policy does not take. {_RETRAIN}"
             )
+    aging = [port.name for port in contract.inputs if port.topic and port.topic not in LATCHED]
+    check_envelope(contract.envelope, [port.name for port in contract.inputs], aging, where)
     for port in contract.outputs:
         if port.name not in signals.COMMANDED:
             raise UserError(f"{where}: {_unknown('output', 'takes', port.name, signals.COMMANDED)}")

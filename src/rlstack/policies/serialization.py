@@ -21,7 +21,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from rlstack import schema
 from rlstack.errors import UserError
-from rlstack.policies.contract import METADATA_KEY, SCHEMA_VERSION, Contract
+from rlstack.policies.contract import METADATA_KEY, OLDEST_VERSION, SCHEMA_VERSION, Contract
 
 EXPORT_AGAIN = "Export the policy again with `rlstack export RUN`."
 
@@ -59,7 +59,7 @@ def pack(model: onnx.ModelProto, contract: Contract) -> tuple[bytes, Contract]:
     del bare.metadata_props[:]
     bare.metadata_props.extend(p for p in model.metadata_props if p.key != METADATA_KEY)
     body = bare.SerializeToString(deterministic=True)
-    data = _plain(schema.to_data(contract), "")
+    data = {**_plain(schema.to_data(contract), ""), "schema_version": SCHEMA_VERSION}
     data["sha256"] = ""
     data["sha256"] = hashlib.sha256(body + _canonical(data)).hexdigest()
     entry = onnx.StringStringEntryProto(key=METADATA_KEY, value=_canonical(data).decode())
@@ -110,16 +110,20 @@ def contract_from(data: dict[str, Any], where: str) -> Contract:
         UserError: Another schema version, or a key is missing, unknown, or of the wrong type.
     """
     version = data.get("schema_version")
-    if isinstance(version, int) and not isinstance(version, bool) and version != SCHEMA_VERSION:
+    if isinstance(version, int) and not isinstance(version, bool):
         if version > SCHEMA_VERSION:
             raise UserError(
                 f"{where} has contract schema version {_short(version)}, newer than this rlstack's {SCHEMA_VERSION}."
                 " Install a newer rlstack here, or export the policy with this one."
             )
-        raise UserError(
-            f"{where} has contract schema version {_short(version)}, older than this rlstack's {SCHEMA_VERSION}."
-            " Export the policy again with this rlstack, or run it with the rlstack that wrote it."
-        )
+        if version < OLDEST_VERSION:
+            raise UserError(
+                f"{where} has contract schema version {_short(version)}, older than the oldest that this rlstack reads,"
+                f" {OLDEST_VERSION}. Export the policy again with this rlstack, or run it with the rlstack that wrote"
+                " it."
+            )
+        if version == 1 and "envelope" in data:
+            data = {**data, "envelope": {"conditions": data["envelope"]}}
     try:
         return schema.load(Contract, data, where)
     except UserError as error:

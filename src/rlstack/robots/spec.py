@@ -116,6 +116,13 @@ class RobotSpec:
         """Its joints in the file's order, which is that of every joint array; rotors are not joints."""
         return ()
 
+    def output_numbers(self) -> dict[str, Any]:
+        """Return its own numbers that a policy's commands mean, for the policy's envelope.
+
+        Plain data with SI units in the keys; a robot with others than these moves differently under the same command.
+        """
+        return {"joints": [_drive(joint) for joint in self.drives]} if self.drives else {}
+
     @classmethod
     def load(cls: type[Spec], name_or_path: str | Path) -> Spec:
         """Read the robot file of a robot of this class; see :func:`load_robot`.
@@ -144,6 +151,12 @@ class RobotSpec:
     def sha256(self) -> str:
         """Digest of :meth:`identity`, stored in verification records; ``UserError`` if one of its files is missing."""
         return digest(self.identity())
+
+
+def _drive(joint: DrivenJoint) -> dict[str, Any]:
+    """Return the gains and limits of a joint's drive, in rad and N m, or m and N where it slides."""
+    names = ("name", "lower", "upper", "velocity_max", "effort_max", "stiffness", "damping", "armature")
+    return {name: getattr(joint, name) for name in names}
 
 
 def robot_files() -> dict[str, Path]:

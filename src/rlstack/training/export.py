@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +18,14 @@ from torch import Tensor, nn
 
 from rlstack.errors import UserError
 from rlstack.interfaces import signals
-from rlstack.policies import PolicyOutputError, contract_for, contract_for_family, load_policy, write_policy
+from rlstack.policies import (
+    PolicyOutputError,
+    contract_for,
+    contract_for_family,
+    envelope_for,
+    load_policy,
+    write_policy,
+)
 from rlstack.policies.contract import NEXT_STATE_PREFIX, STATE_PREFIX, Contract, Port
 from rlstack.policies.family_contract import bind
 from rlstack.robots import RobotSpec, frames
@@ -38,8 +46,36 @@ _CONSTANT_SHAPES = (
 """Modules in which tracing makes constants of array sizes, which are the same for every input."""
 
 
+LARGEST = 1e6
+"""Inputs beyond this, in any unit, come from a broken sensor, and are limited to it: squares stay within float32."""
+
+_LEAST_NORM = 1e-6
+"""Shorter quaternions have no direction."""
+
+
+def valid(name: str, value: Tensor) -> Tensor:
+    """Return an input with finite values only and unit quaternions; valid values are unchanged.
+
+    NaN becomes 0 (for a scan's ray: blocked), an infinity :data:`LARGEST`, and a quaternion of no length the identity.
+    Nodes refuse such inputs; in the graph, this keeps commands and recurrent state finite.
+    """
+    value = torch.where(torch.isnan(value), 0.0, value).clamp(0.0 if name == "scan" else -LARGEST, LARGEST)
+    if not name.endswith("orientation"):
+        return value
+    norm = value.norm(dim=-1, keepdim=True)
+    level = torch.cat((torch.zeros_like(value[..., :3]), torch.ones_like(value[..., 3:])), dim=-1)
+    # normalise, so that a rounded quaternion does not scale the rotation
+    return torch.where(norm > _LEAST_NORM, value / norm, level)
+
+
+def _is_finite(value: Tensor) -> Tensor:
+    return value.abs() < float("inf")
+
+
 class PolicyGraph(nn.Module):
     """The exported graph: pipeline, actor and action scaling as one function of named tensors.
+
+    Its command and its next state are finite for any input; see :func:`valid`.
 
     Args:
         pipeline: The module that computed the training observation.
@@ -70,13 +106,14 @@ class PolicyGraph(nn.Module):
         """Return the command (batch, n) in SI units and the next state by name."""
         memory = {n.removeprefix(_PIPELINE): t for n, t in state.items() if n.startswith(_PIPELINE)}
         hidden = {n.removeprefix(_ACTOR): t for n, t in state.items() if n.startswith(_ACTOR)}
-        # normalise, so that a rounded quaternion does not scale the rotation
-        unit = {n: t / t.norm(dim=-1, keepdim=True) if n.endswith("orientation") else t for n, t in inputs.items()}
-        prepared = self.pipeline.prepare(unit, memory)
+        prepared = self.pipeline.prepare({name: valid(name, tensor) for name, tensor in inputs.items()}, memory)
         action, hidden = self.actor(self.pipeline.observe(prepared, memory), hidden)
-        action = self.pipeline.clip(action)
+        action = self.pipeline.clip(torch.where(torch.isnan(action), 0.0, action))
         after = {_PIPELINE + n: t for n, t in self.pipeline.remember(prepared, memory, action).items()}
-        return self.pipeline.command(action, prepared), {**after, **{_ACTOR + n: t for n, t in hidden.items()}}
+        after.update({_ACTOR + n: t for n, t in hidden.items()})
+        command = self.pipeline.command(action, prepared)
+        command = torch.where(_is_finite(command), command, 0.0)
+        return command, {n: torch.where(_is_finite(t), t, state[n]) for n, t in after.items()}
 
 
 class TorchPolicy:
@@ -91,6 +128,8 @@ class TorchPolicy:
     def __init__(self, graph: PolicyGraph, contract: Contract, robot: RobotSpec) -> None:
         self.graph, self.path = graph, Path("policy in training")
         self.contract, constants = bind(contract, robot, str(self.path)) if contract.needs_robot else (contract, {})
+        # the graph's command is finite even then
+        self._diverged = not all(torch.isfinite(weights).all() for weights in graph.actor.parameters())
         self._constants = {n: torch.from_numpy(np.asarray(v, dtype=np.float32)) for n, v in constants.items()}
         self.reset()
 
@@ -105,24 +144,31 @@ class TorchPolicy:
         named = {**given, **{n: v.expand(batch, *v.shape) for n, v in self._constants.items()}}
         with torch.inference_mode():
             command, self._state = self.graph.step(named, self._state)
-        if not torch.isfinite(command).all():
-            raise PolicyOutputError(f"{self.path}: the command is not finite.")
+        if self._diverged or not torch.isfinite(command).all():
+            raise PolicyOutputError(f"{self.path}: its weights are not finite.")
         return {self.contract.outputs[0].name: command.numpy().astype(np.float64)}
 
 
 def make_contract(name: str, task_name: str, task: Any, robot: RobotSpec, graph: PolicyGraph, **facts: Any) -> Contract:
     """Return the contract of a task's policy for a robot; ``facts`` are its training and evaluation entries."""
-    facts = {
-        "name": name,
-        "task": task_name,
-        "rate_hz": task.rate_hz,
-        "state": graph.memory,
-        "envelope": task.fitted(robot).envelope(),
-        **facts,
-    }
-    if family := getattr(task, "family", None):
-        return contract_for_family(family, task.inputs, task.outputs, robot=robot.kind, **facts)
-    return contract_for(robot, task.inputs, task.outputs, **facts)
+    facts = {"name": name, "task": task_name, "rate_hz": task.rate_hz, "state": graph.memory, **facts}
+    family = getattr(task, "family", None)
+    if family:
+        contract = contract_for_family(family, task.inputs, task.outputs, robot=robot.kind, **facts)
+    else:
+        contract = contract_for(robot, task.inputs, task.outputs, **facts)
+    fitted = task.fitted(robot)
+    envelope = envelope_for(
+        robot,
+        contract.inputs,
+        contract.rate_hz,
+        trained=fitted.trained_ranges(robot),
+        noise=fitted.input_noise(robot),
+        conditions=fitted.envelope(),
+        rays_used=fitted.rays(robot) if hasattr(fitted, "rays") else (),
+        for_family=bool(family),
+    )
+    return replace(contract, envelope=envelope)
 
 
 def export_policy(graph: PolicyGraph, contract: Contract, robot: RobotSpec, path: Path) -> Contract:

@@ -16,6 +16,7 @@ from rlstack.control.reference_trajectory import Reference, along, rest
 from rlstack.control.tracking import TrackingController
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.policies.contract import Contract
+from rlstack.policies.envelope import Envelope
 from rlstack.robots import frames
 
 STATE_INPUTS = ("position", "orientation", "linear_velocity", "angular_velocity")
@@ -50,7 +51,7 @@ class Baseline:
         nothing: dict[str, Any] = {
             "training": {},
             "evaluation": {},
-            "envelope": {},
+            "envelope": Envelope(),
         }  # the look-ahead is specific to a policy
         self.contract = replace(contract, name=name, inputs=ports, state=(), sha256="", **nothing)
         self.path = Path(name)

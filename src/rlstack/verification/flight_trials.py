@@ -109,7 +109,7 @@ class _Flights(Trials):
         robots.set_perturbation(scenario.perturbation)
         robots.set_state(scenario.state)
         self._goal = {"goal_position": scenario.goal_position, "goal_orientation": frames.from_yaw(scenario.goal_yaw)}
-        ahead_s = contract.envelope.get("path_ahead_s")
+        ahead_s = contract.envelope.conditions.get("path_ahead_s")
         self._path = None if scenario.path is None else _PathAhead(scenario.path, ahead_s)
         shapes = {name: scenario.state[name].shape for name in _RECORDED}
         shapes["command"] = scenario.state["rotor_speed"].shape

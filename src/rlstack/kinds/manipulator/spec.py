@@ -154,6 +154,16 @@ class Manipulator(RobotSpec):
             return self
         return replace(self, model=str(folder / self.model))
 
+    def output_numbers(self) -> dict[str, Any]:
+        """Return tool point, gains, gravity compensation, workspace and limits: what a joint target means."""
+        return {
+            **super().output_numbers(),
+            "tool_link": self.tool_link,
+            "gravity_compensation": self.gravity_compensation,
+            "work": to_data(self.work),
+            "limits": to_data(self.limits),
+        }
+
     def identity(self) -> dict[str, Any]:
         """Return its identity, with the contents of its model file or arms in place of their paths.
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.kinds.quadrotor.spec_family import QuadrotorFamily
 from rlstack.robots.spec import STANDARD_GRAVITY, RobotSpec
-from rlstack.schema import check_boxes, value
+from rlstack.schema import check_boxes, to_data, value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,6 +212,23 @@ class Quadrotor(RobotSpec):
     def yaw_torque_signs(self) -> NDArray[np.float64]:
         """Shape (rotors,), +1 or -1."""
         return np.array([rotor.yaw_torque_sign for rotor in self.rotors], dtype=float)
+
+    def output_numbers(self) -> dict[str, Any]:
+        """Return mass, inertia, rotors and limits: what a rotor speed means."""
+        body, model = self.body, self.rotor_model
+        return {
+            "mass_kg": body.mass_kg,
+            "inertia_kg_m2": list(body.inertia_kg_m2),
+            "rotor_position_m": {rotor.name: list(rotor.position_m) for rotor in self.rotors},
+            "rotor_yaw_torque_sign": {rotor.name: rotor.yaw_torque_sign for rotor in self.rotors},
+            "thrust_coefficients": list(model.thrust_coefficients),
+            "torque_per_thrust_m": model.torque_per_thrust_m,
+            "rise_time_constant_s": model.rise_time_constant_s,
+            "fall_time_constant_s": model.fall_time_constant_s,
+            "speed_min_rad_s": model.speed_min_rad_s,
+            "speed_max_rad_s": model.speed_max_rad_s,
+            "limits": to_data(self.limits),
+        }
 
     @property
     def weight_n(self) -> float:

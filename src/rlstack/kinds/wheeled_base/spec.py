@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from rlstack.robots.inertia import Inertial, inertial, is_physical, of_sphere, t
 from rlstack.robots.joints import DrivenJoint
 from rlstack.robots.spec import RobotSpec
 from rlstack.robots.urdf import BODY, link_of
-from rlstack.schema import check_boxes, value
+from rlstack.schema import check_boxes, to_data, value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,6 +229,16 @@ class WheeledBase(RobotSpec):
         for caster in self.casters:
             if caster.position_m[2] - caster.radius_m < lowest[0] - 1e-6:
                 raise ValueError(f"casters: {caster.name} reaches below the wheels.")
+
+    def output_numbers(self) -> dict[str, Any]:
+        """Return footprint, response and limits: what a twist means, and what must not touch anything."""
+        return {
+            "drive": self.drive,
+            "radius_m": self.radius_m,
+            "corners_m": self.corners_m.tolist(),
+            "response": to_data(self.response),
+            "limits": to_data(self.limits),
+        }
 
     @property
     def rest_height_m(self) -> float:

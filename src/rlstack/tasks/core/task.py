@@ -49,6 +49,17 @@ class Task:
             )
         return robot
 
+    def trained_ranges(self, robot: Any) -> dict[str, tuple[float, float]]:
+        """Return lowest and highest value of each quantity that training varies, for the policy's envelope.
+
+        Names end with the unit; see :data:`rlstack.policies.envelope.QUANTITIES`.
+        """
+        return {}
+
+    def input_noise(self, robot: Any) -> dict[str, float]:
+        """Return the standard deviation of training's noise by input, in its unit; of orientations in rad."""
+        return {}
+
     def fitted(self, robot: Any) -> Any:
         """Return the task adapted to ``robot``: itself by default."""
         return self

@@ -270,6 +270,27 @@ class ArmTask(Task, ABC):
         named = self.goals.ends("goal", "xy" if self.on_table else "xyz")
         return {"tolerance_m": self.tolerance_m, "episode_s": self.episode_s, **named}
 
+    def input_noise(self, robot: Manipulator) -> dict[str, float]:
+        """Return the standard deviation of training's noise by input."""
+        noise = self.noise
+        return {
+            "joint_position": noise.joint_rad,
+            "joint_velocity": noise.joint_velocity_rad_s,
+            "object_position": noise.object_m,
+            "object_orientation": noise.object_rad,
+        }
+
+    def trained_ranges(self, robot: Manipulator) -> dict[str, tuple[float, float]]:
+        """Return lowest and highest value of each quantity that training varies."""
+        if (things := self.objects) is None:
+            return {}
+        low, high = things.half_m
+        return {
+            "object_size_m": (2.0 * low, 2.0 * high),
+            "object_mass_kg": things.mass_kg,
+            "object_friction": things.friction,
+        }
+
     def card(self, robot: Manipulator, pipeline: ArmPipeline) -> TaskCard:
         """Return the task card."""
         from rlstack.tasks.core.task_card import TaskCard, episode_length, reward_rows, timed_out

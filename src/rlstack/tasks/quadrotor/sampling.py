@@ -91,6 +91,21 @@ class Randomisation:
     def __post_init__(self) -> None:
         in_order(self)
 
+    def ranges(self) -> dict[str, Range]:
+        """Return the ranges that differ from the nominal value, for a policy file's envelope."""
+        named = {
+            "mass_scale": self.mass,
+            "inertia_scale": self.inertia,
+            "arm_scale": self.arm,
+            "thrust_scale": self.thrust,
+            "torque_scale": self.torque,
+            "motor_lag_scale": self.time_constant,
+            "drag_scale": self.drag,
+        }
+        varied = {name: ends for name, ends in named.items() if ends != (1.0, 1.0)}
+        late = {} if self.delay_s == (0.0, 0.0) else {"command_delay_s": self.delay_s}
+        return {**varied, **late, "force_scale": (0.0, self.force_sigma)}
+
     def sample(self, rng: np.random.Generator, count: int, robot: Quadrotor) -> Perturbation:
         """Draw ``count`` perturbations of ``robot``."""
         weight, rotors = robot.weight_n, len(robot.rotors)

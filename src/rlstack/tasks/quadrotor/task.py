@@ -175,6 +175,16 @@ class QuadrotorTask(Task, ABC):
         """Return ``{name: (weight, term)}`` of the terms with a weight; each term maps a transition to (N,)."""
         return self.weighted(TERMS)
 
+    def input_noise(self, robot: Quadrotor) -> dict[str, float]:
+        """Return the standard deviation of training's noise by input."""
+        noise = self.noise
+        return {
+            "position": noise.position_m,
+            "orientation": noise.orientation_rad,
+            "linear_velocity": noise.linear_velocity_m_s,
+            "angular_velocity": noise.angular_velocity_rad_s,
+        }
+
     def lost(self, view: QuadrotorTransition) -> Tensor:
         """Return (N,) bool: robots that left the region, spin too fast, or have a state that is not finite."""
         near = (view.position.abs() <= self.lost_m).all(dim=-1)
@@ -205,6 +215,10 @@ class SingleRobotTask(QuadrotorTask, ABC):
     def envelope(self) -> dict[str, float]:
         """Return the conditions that the policy was trained for, with SI units in the keys."""
         return {**self.starts.envelope(), "lost_m": self.lost_m, "lost_rad_s": self.lost_rad_s}
+
+    def trained_ranges(self, robot: Quadrotor) -> dict[str, tuple[float, float]]:
+        """Return lowest and highest value of each quantity that training varies."""
+        return self.randomisation.ranges()
 
 
 def rotor_pipeline(terms: list[Term], robot: Quadrotor) -> Pipeline:

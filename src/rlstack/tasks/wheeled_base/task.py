@@ -180,6 +180,24 @@ class BaseTask(Task, ABC):
     def envelope(self) -> dict[str, float]:
         """Return the conditions that the policy was trained for, with SI units in the keys."""
 
+    def input_noise(self, robot: WheeledBase) -> dict[str, float]:
+        """Return the standard deviation of training's noise by input."""
+        noise = self.noise
+        return {
+            "position": noise.position_m,
+            "orientation": noise.heading_rad,
+            "linear_velocity": noise.linear_velocity_m_s,
+            "angular_velocity": noise.angular_velocity_rad_s,
+            **({"scan": robot.lidars["scan"].noise_m} if "scan" in robot.lidars else {}),
+        }
+
+    def trained_ranges(self, robot: WheeledBase) -> dict[str, tuple[float, float]]:
+        """Return lowest and highest value of each quantity that training varies."""
+        return {
+            "command_delay_s": robot.response.range_of("command_delay_s"),
+            "speed_m_s": (0.0, self.fastest_m_s(robot)),
+        }
+
     def pipeline(self, robot: WheeledBase) -> Pipeline:
         """Return the observation pipeline for ``robot``."""
         from rlstack.tasks.core.pipeline import Pipeline

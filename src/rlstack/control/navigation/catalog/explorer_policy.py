@@ -197,7 +197,7 @@ def build(robot: RobotSpec, **options: Any) -> PolicyExplorer:
 
 
 def _settings(cells: dict[str, Any], contract: Contract, path: str) -> PolicyExplorerSettings:
-    outputs, trained = [port.name for port in contract.outputs], contract.envelope
+    outputs, trained = [port.name for port in contract.outputs], contract.envelope.conditions
     if outputs != ["waypoint"] or not {"cell_m", "side_m"} <= set(trained):
         raise UserError(
             f"The policy {path} (task {contract.task}) gives {', '.join(outputs)} and does not explore: give one of the"
