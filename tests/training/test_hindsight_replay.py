@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from rlstack.errors import UserError
+from rlstack.tasks.core.learning_environment import GoalStep
 from rlstack.training.hindsight_replay import HindsightReplay
 from tests.support.reaching import Reaching
 
@@ -50,6 +52,28 @@ def test_hindsight_asks_for_what_was_reached_later_in_the_same_episode() -> None
     assert (batch["goes_on"][other] == 1.0).all()
     # what is asked for was reached from there: no farther than the rest of the episode goes
     assert ((goal - batch["achieved"])[other].abs().amax(dim=1) < 0.1 * environment.task.steps + 1e-6).all()
+
+
+class Cliff(Reaching):
+    """Points beyond 1 are lost, at a price of 10."""
+
+    def step(self, action: torch.Tensor) -> GoalStep:
+        result = super().step(action)
+        lost = (result.achieved > 1.0).any(dim=1) & ~result.success
+        self.restart((lost & ~result.done).nonzero().flatten())
+        reward = torch.where(lost, -10.0, result.reward)
+        return replace(result, reward=reward, done=result.done | lost, timed_out=result.timed_out & ~lost)
+
+
+@pytest.mark.parametrize("ahead", [1, 3])
+def test_hindsight_gives_no_lost_step_back(ahead: int) -> None:
+    environment = Cliff()
+    experience = filled(environment, 200)
+    batch = experience.sample(2000, hindsight=1.0, ahead=ahead)
+    lost = (batch["next_achieved"] > 1.0).any(dim=1)
+    assert lost.sum() > 20, "there are lost steps to learn from"
+    assert (batch["goes_on"][lost] == 0.0).all() and (batch["reward"][lost] <= -10.0).all()
+    assert (batch["goes_on"][~lost] > 0.0).all() and (batch["reward"][~lost] > -10.0).all()
 
 
 def test_steps_outlive_the_object(tmp_path: Path) -> None:

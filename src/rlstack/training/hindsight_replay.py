@@ -100,8 +100,7 @@ class ReplaySampler:
         if environment is not None and other.stop:
             reached = torch.from_numpy(self.buffer.observe(self.buffer.later(drawn[other], self.rng))["achieved"])
             self._relabel(batch, "", other, reached)
-            batch["reward"][other] = environment.reward_of(batch["next_achieved"][other], reached)
-            batch["goes_on"][other] = 1.0  # termination depended on the original goal
+            self._reward_again(batch, other, reached)
         if ahead > 1:
             self._look_ahead(batch, drawn, ahead, gamma, other, reached)
         if reached is not None:
@@ -134,8 +133,7 @@ class ReplaySampler:
             inside = at < last
             more = {n: torch.from_numpy(a) for n, a in self.buffer.gather(np.where(inside, at, drawn)).items()}
             if reached is not None and self._environment is not None:
-                more["reward"][other] = self._environment.reward_of(more["next_achieved"][other], reached)
-                more["goes_on"][other] = 1.0
+                self._reward_again(more, other, reached)
             weight = torch.where(torch.from_numpy(inside), gamma * weight, weight)
             counts = torch.from_numpy(inside)
             batch["reward"] += counts * weight * more["reward"]
@@ -143,6 +141,18 @@ class ReplaySampler:
             for name in ("next_observation", "next_achieved"):
                 batch[name][counts] = more[name][counts]
         batch["goes_on"] *= weight
+
+    def _reward_again(self, batch: dict[str, Tensor], rows: slice, goal: Tensor) -> None:
+        """Reward relabelled steps for their new goal.
+
+        An end by success depended on the original goal, and the episode goes on. A loss, which ended without the reward
+        of success (0), ends it whatever the goal is, and keeps its price.
+        """
+        assert self._environment is not None
+        lost = (batch["goes_on"][rows] == 0.0) & (batch["reward"][rows] < 0.0)
+        earned = self._environment.reward_of(batch["next_achieved"][rows], goal)
+        batch["reward"][rows] = torch.where(lost, batch["reward"][rows], earned)
+        batch["goes_on"][rows] = (~lost).float()
 
     def _relabel(self, batch: dict[str, Tensor], prefix: str, rows: slice, goal: Tensor) -> None:
         assert self._environment is not None

@@ -51,7 +51,7 @@ class SoftActorCriticSettings:
     temperature: float = value(0.1, above=0.0)
     """Initial temperature, the weight of the entropy; it is adapted."""
     target_entropy: float = -0.5
-    """Target entropy for each action, nats."""
+    """Target entropy for each action, nats: half of the paper's -1, as in the code of RLPD's authors."""
     entropy_backup: bool = True
     """Whether targets include the entropy of the next action."""
     start_value: float = 0.0
