@@ -11,7 +11,7 @@ from rclpy.serialization import serialize_message
 
 from rlstack.interfaces import topics
 from rlstack.interfaces.cloud_messages import CloudMessage, cloud_fields
-from rlstack.interfaces.people_messages import NOBODY, RADIUS_M, PeopleMessage, PeopleReader, read_people
+from rlstack.interfaces.people_messages import NOBODY, RADIUS_M, PeopleMessage, PeopleReader, extrapolated, read_people
 from rlstack.interfaces.signal_reader import topic_reader
 from rlstack.interfaces.signals import DYNAMIC, SENSED
 
@@ -72,3 +72,10 @@ def test_a_reader_gives_what_is_asked_for() -> None:
     read = topic_reader(signals[0].type, {signal.name: signal.field for signal in signals})
     stamp, found = read(data)
     assert stamp == 9 and found.keys() == {"people_radius", "people_position"}
+
+
+def test_people_are_extrapolated_by_their_velocity() -> None:
+    position, velocity = np.zeros((2, 3, 3)), np.ones((2, 3, 3))
+    found = extrapolated(position, velocity, np.array([0.2, -1.0]))  # a stamp from the future counts as now
+    assert np.allclose(found[0], 0.2) and np.allclose(found[1], 0.0)
+    assert np.allclose(extrapolated(position[0], velocity[0], 0.5), 0.5)

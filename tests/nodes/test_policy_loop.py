@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,7 +13,7 @@ from rlstack.errors import UserError
 from rlstack.interfaces.path_messages import GoalPath
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.nodes.policy_loop import PolicyLoop
-from rlstack.policies import contract_for, load_policy, write_policy
+from rlstack.policies import Envelope, contract_for, load_policy, write_policy
 from rlstack.robots import load_robot
 from tests.policies.graphs import path_contract, path_model
 from tests.support.policies import write_constant_policy, write_counting_policy
@@ -336,3 +338,55 @@ def test_in_lock_step_a_picture_is_waited_for_where_one_is_to_come() -> None:
 def test_pictures_alone_make_nothing_step() -> None:
     with pytest.raises(UserError, match="reads pictures alone"):
         PolicyLoop(Looking(("wrist_image",)), latched=LATCHED)  # type: ignore[arg-type]
+
+
+def test_the_file_s_own_greatest_ages_hold(counting_file: Path, tmp_path: Path) -> None:
+    policy = load_policy(counting_file)
+    envelope = Envelope(version=1, max_age_s={"position": 0.05})
+    policy.contract = replace(policy.contract, envelope=envelope)
+    loop = PolicyLoop(policy, latched=LATCHED)
+    assert feed(loop, [0, 20]) == [0, 20]
+    assert loop.on_tick(65 * MS) is not None and loop.on_tick(75 * MS) is None
+    assert "odom is 55 ms old" in loop.counts.warning
+    strict = PolicyLoop(policy, latched=LATCHED, stale_after_periods=2.0)  # an operator asks for less
+    assert strict.greatest_age_ns("odom") == 20 * MS and loop.greatest_age_ns("odom") == 50 * MS
+
+
+def test_late_people_are_where_they_walked_to(tmp_path: Path) -> None:
+    """The policy's command is the people's mean position along x."""
+    robot = load_robot("turtlebot3_burger")
+    inputs = ("position", "people_position", "people_velocity")
+    graph = """
+        <ir_version: 8, opset_import: ["" : 18]>
+        g (float[batch, 3] position, float[batch, people, 3] people_position, float[batch, people, 3] people_velocity)
+          => (float[batch, 2] twist) {
+            axis = Constant <value: tensor = int64[1] {1}> ()
+            low = Constant <value: tensor = float[1] {-0.2}> ()
+            high = Constant <value: tensor = float[1] {0.2}> ()
+            place = ReduceMean <keepdims = 0> (people_position, axis)
+            two = Constant <value: tensor = int64[1] {2}> ()
+            begin = Constant <value: tensor = int64[1] {0}> ()
+            both = Slice (place, begin, two, axis)
+            nothing = Constant <value: tensor = float[1] {0.0}> ()
+            moving = ReduceMean <keepdims = 0> (people_velocity, axis)
+            few = Slice (moving, begin, two, axis)
+            none = Mul (few, nothing)
+            sum = Add (both, none)
+            rest = Slice (position, begin, two, axis)
+            gone = Mul (rest, nothing)
+            total = Add (sum, gone)
+            twist = Clip (total, low, high)
+        }
+    """
+    model = onnx.parser.parse_model(graph)
+    contract = contract_for(robot, inputs, ["twist"], name="people", task="base_crowd", rate_hz=10.0)
+    write_policy(model, contract, tmp_path / "people.onnx")
+    loop = PolicyLoop(load_policy(tmp_path / "people.onnx"), latched=LATCHED, stale_after_periods=5.0)
+    seen = {"people_position": np.zeros((1, 3)), "people_velocity": np.array([[0.5, -0.25, 0.0]])}
+    loop.on_message("people", 0, seen)
+    for late_ms in (0, 100, 300):
+        answer = loop.on_message("odom", late_ms * MS, HERE)
+        assert answer is not None
+        expected = np.clip([0.5e-3 * late_ms, -0.25e-3 * late_ms], -0.2, 0.2)
+        assert answer.outputs["twist"] == pytest.approx(expected, abs=1e-6)
+    assert loop.on_message("odom", 600 * MS, HERE) is None and "people is 600 ms off" in loop.counts.warning

@@ -45,9 +45,10 @@ PARAMETERS = (
     Parameter("lock_step", False, "Step once for every observation, on inputs of exactly its stamp."),
     Parameter(
         "stale_after_periods",
-        2.0,
-        "Age, in control periods, from which an observation is too old to act on.",
-        minimum=1.0,
+        0.0,
+        "Age, in periods of the policy or of a slower sensor, from which an input is too old to act on; 0: the policy"
+        " file's own ages, or 2 periods if it states none.",
+        minimum=0.0,
         maximum=100.0,
         live=True,
     ),

@@ -12,10 +12,12 @@ from rlstack.errors import UserError
 from rlstack.interfaces.image_reader import age_s
 from rlstack.interfaces.messages import NANOSECONDS
 from rlstack.interfaces.path_messages import GoalPath
+from rlstack.interfaces.people_messages import extrapolated
 from rlstack.interfaces.sensor_queue import samples_arrived, samples_until
 from rlstack.interfaces.timing import JUMP_NS
 from rlstack.interfaces.topics import GOAL_PATH, ODOM
 from rlstack.policies import Policy, PolicyOutputError
+from rlstack.policies.robot_envelope import EXTRAPOLATED, PERIODS
 
 _SLACK_NS = 1000
 """Tolerance for rounded stamps."""
@@ -52,13 +54,16 @@ class PolicyLoop:
 
     Odometry, or else the contract's first sensor topic that is not a camera's, is the trigger: a new message on it
     triggers a step once a control period has passed according to the messages' stamps. If the trigger is slower than
-    the control rate, ticks step again on the last observation while it is younger than ``stale_after_periods``; call
+    the control rate, ticks step again on the last observation while it is younger than its greatest age; call
     :meth:`on_tick` :attr:`next_tick_ns` after each step. Latched topics (the goal, the path) are never stale.
+
+    Late people are moved on by velocity times age to the time of the observation that the step answers.
 
     Args:
         policy: Ready to step.
         latched: Topics whose last value holds forever.
-        stale_after_periods: In periods of the policy's control rate.
+        stale_after_periods: Greatest age of inputs, in periods of the policy's control rate, or of a slower topic; 0:
+            the policy's own ages, or 2 periods where its file states none.
         lock_step: Step for every trigger stamp on inputs of exactly that stamp; a repeated stamp gets the same answer.
         every_ns: Period, ns, including latency, of topics with their own rate, such as scans: the newest message may be
             this much older than the observation.
@@ -71,7 +76,7 @@ class PolicyLoop:
         policy: Policy,
         *,
         latched: frozenset[str],
-        stale_after_periods: float = 2.0,
+        stale_after_periods: float = 0.0,
         lock_step: bool = False,
         every_ns: Mapping[str, int] | None = None,
         cameras: Mapping[str, tuple[float, int]] | None = None,
@@ -93,6 +98,14 @@ class PolicyLoop:
             for port in inputs
             if port.picture is not None
         }
+        envelope = policy.contract.envelope
+        self._own_ages_ns: dict[str, int] = {}
+        for port in inputs:
+            if port.name in envelope.max_age_s and port.topic not in latched:
+                age_ns = round(NANOSECONDS * envelope.max_age_s[port.name])
+                self._own_ages_ns[port.topic] = min(age_ns, self._own_ages_ns.get(port.topic, age_ns))
+        named = {port.name: port.topic for port in inputs}
+        self._moved_on = [(n, by, named[n]) for n, by in EXTRAPOLATED.items() if n in named and by in named]
         self._ages = [(p.name, p.topic) for p in inputs if p.topic in self._allowed_ns and p.picture is None]
         self._begun_ns = 0
         triggers = [topic for topic in sensors if topic not in self._allowed_ns]
@@ -187,13 +200,22 @@ class PolicyLoop:
         margin = -self._period_ns // 4 if self._is_slow else self._period_ns // 4
         if now_ns < self._due_ns + margin:
             return None
-        if now_ns - stamp > self.stale_after_periods * self._period_ns:
+        if now_ns - stamp > self.greatest_age_ns(self.trigger):
             self.counts.stale += 1
             self.counts.warning = f"{self.trigger} is {1e-6 * (now_ns - stamp):.0f} ms old: no command"
             return None
         answer = self._step(stamp, repeated=True)
         self._schedule(now_ns)
         return answer
+
+    def greatest_age_ns(self, topic: str) -> int:
+        """Return the age from which messages of a sensor's topic are too old to act on."""
+        if topic in self._allowed_ns:
+            return self._allowed_ns[topic]
+        if not self.stale_after_periods and topic in self._own_ages_ns:
+            return self._own_ages_ns[topic]
+        every_ns = self._period_ns if topic == self.trigger else max(self._every_ns.get(topic, 0), self._period_ns)
+        return round(max((self.stale_after_periods or PERIODS) * every_ns, every_ns))
 
     def _begin_path(self, stamp_ns: int) -> None:
         if self._path is not None and self._path_from_now:
@@ -230,11 +252,17 @@ class PolicyLoop:
             self._due_ns = at_ns
         self._due_ns += self._period_ns
 
+    def _present(self, stamp_ns: int) -> dict[str, Array]:
+        """Return the late inputs that are moved on, at the time of an observation."""
+        values = self._values
+        return {
+            name: extrapolated(values[name], values[velocity], age_s(stamp_ns, self._stamps[topic]))
+            for name, velocity, topic in self._moved_on
+        }
+
     def _step(self, stamp_ns: int, repeated: bool = False) -> Answer | None:
         for topic in self.sensors:
-            every_ns = max(self._every_ns.get(topic, 0), self._period_ns)
-            usual_ns = max(self.stale_after_periods * every_ns, every_ns)
-            if abs(stamp_ns - self._stamps[topic]) > self._allowed_ns.get(topic, usual_ns):
+            if abs(stamp_ns - self._stamps[topic]) > self.greatest_age_ns(topic):
                 self.counts.stale += 1
                 self.counts.warning = f"{topic} is {1e-6 * abs(stamp_ns - self._stamps[topic]):.0f} ms off: no command"
                 return None
@@ -246,7 +274,7 @@ class PolicyLoop:
             self._values.update((name, seen[name]) for name in self._path_names)
         self._values.update((name, np.array([age_s(stamp_ns, self._stamps[topic])])) for name, topic in self._ages)
         try:
-            outputs = self._policy.step(self._values)
+            outputs = self._policy.step({**self._values, **self._present(stamp_ns)} if self._moved_on else self._values)
         except (ValueError, PolicyOutputError) as error:
             self.counts.refused += 1
             self.counts.last_refusal = self.counts.warning = str(error)
