@@ -75,6 +75,9 @@ class Verify:
     drivers: str | None = None
     """Planners to compare a base's policy with, separated by commas, such as dwa,astar_dwa; the first is the reference
     for judging it. Default: those of its task."""
+    margins: str | None = None
+    """Margins of the reality grid to measure, separated by commas, such as observation_delay_s,mass_scale, or none;
+    default: all, which passing requires."""
     driver: str = ""
     """A planner to verify instead of a policy, such as astar_dwa."""
     task: str = "base_navigation"
@@ -106,7 +109,8 @@ class Verify:
             verified = verify_planner(self.driver, policy=led, task=self.task, topics=self.topics, **common)
         else:
             drivers = None if self.drivers is None else _names(self.drivers)
-            verified = verify_all(self.policy, topics=self.topics, drivers=drivers, **common)
+            margins = None if self.margins is None else _names(self.margins)
+            verified = verify_all(self.policy, topics=self.topics, drivers=drivers, margins=margins, **common)
         print(verified.table())
         if self.json is not None:
             write_json(self.json, verified.as_data())

@@ -40,13 +40,13 @@ def proven(policy: Path, robot: str) -> None:
 
 
 def test_verify_fails_a_robot_outside_the_family_by_parameter_and_range(policy: Path) -> None:
-    verified = verify(policy, backends=[BATCH], episodes=2, robot="x500")
+    verified = verify(policy, backends=[BATCH], episodes=2, robot="x500", margins=["none"])
     assert not verified.passed and OUTSIDE in verified.verification.failures
     assert f"Not passed: {OUTSIDE}" in verified.table()
     record = json.loads(verified.record.read_text())
     assert record["robot_sha256"] == load_robot("x500").sha256
     assert record["robot"] == "x500" and OUTSIDE in record["reasons"]
-    inside = verify(policy, backends=[BATCH], episodes=2, robot="crazyflie")
+    inside = verify(policy, backends=[BATCH], episodes=2, robot="crazyflie", margins=["none"])
     assert not any("outside the range" in reason for reason in inside.verification.failures)
 
 

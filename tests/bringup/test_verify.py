@@ -26,7 +26,9 @@ def for_hover(path: Path) -> Path:
 
 def test_classical_controllers_fly_the_same_episodes_and_are_not_judged(tmp_path: Path) -> None:
     robot = load_quadrotor("crazyflie")
-    verified = verify(for_hover(write_hover_policy(tmp_path / "policy.onnx", robot)), backends=[BATCH], episodes=8)
+    verified = verify(
+        for_hover(write_hover_policy(tmp_path / "policy.onnx", robot)), backends=[BATCH], episodes=8, margins=["none"]
+    )
     entry = json.loads(verified.record.read_text())["backends"][BATCH]
     assert list(entry["baselines"]) == list(CONTROLLERS)
     for name, theirs in entry["baselines"].items():
@@ -39,14 +41,14 @@ def test_classical_controllers_fly_the_same_episodes_and_are_not_judged(tmp_path
 def test_a_policy_whose_task_they_cannot_fly_is_reported_alone(tmp_path: Path) -> None:
     robot = load_quadrotor("crazyflie")
     policy = for_hover(write_constant_policy(tmp_path / "policy.onnx", robot, 1500.0))
-    verified = verify(policy, backends=[BATCH], episodes=2)
+    verified = verify(policy, backends=[BATCH], episodes=2, margins=["none"])
     assert json.loads(verified.record.read_text())["backends"][BATCH]["baselines"] == {}
     assert not any(name in verified.table() for name in CONTROLLERS)
 
 
 def test_each_simulator_is_a_column_and_what_they_disagree_by_is_said(tmp_path: Path) -> None:
     policy = for_hover(write_hover_policy(tmp_path / "policy.onnx", load_quadrotor("crazyflie")))
-    verified = verify(policy, backends=[BATCH, "mujoco"], topics=False, episodes=8)
+    verified = verify(policy, backends=[BATCH, "mujoco"], topics=False, episodes=8, margins=["none"])
     data = json.loads(verified.record.read_text())
     assert list(data["backends"]) == [BATCH, "mujoco"]
     assert data["backends"]["mujoco"]["flown_in"] == "mujoco (in process)"
@@ -68,7 +70,7 @@ def test_several_policies_are_compared_in_one_table(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         policies.append(for_hover(write_hover_policy(tmp_path / name / "policy.onnx", robot)))
-    done = verify_all(policies, backends=[BATCH], episodes=4)
+    done = verify_all(policies, backends=[BATCH], episodes=4, margins=["none"])
     assert set(done.as_data()["transfer"]) == {str(policy) for policy in policies}
     assert "Comparison" in done.table() and not done.passed
     assert all((policy.parent / "verify_in_process.json").is_file() for policy in policies)

@@ -19,6 +19,8 @@ from rlstack.sim.vector import BATCH, engine_of
 from rlstack.tasks import TASKS
 from rlstack.verification.page import write_report
 from rlstack.verification.parallel import run_trials
+from rlstack.verification.reality_plots import draw_reality
+from rlstack.verification.reality_runner import measure_reality
 from rlstack.verification.report import Column, Verification, environment
 from rlstack.verification.runner import take
 from rlstack.verification.task_verification import (
@@ -62,6 +64,8 @@ class Verified:
         """Format figures, transfer table and verdict."""
         v = self.verification
         lines = [*aligned(v.rows()), "", v.transfer.text(), *v.findings, ""]
+        if v.reality is not None:
+            lines += [*aligned(v.reality.rows(v.name)), ""]
         lines += [f"{name}: {column.judgement}." for name, column in v.columns.items()]
         lines += [f"Not passed: {reason}" for reason in v.failures]
         lines += [f"Left out: {name}: {reason}" for name, reason in v.left_out.items()]
@@ -124,6 +128,7 @@ def verify(
     seed: int = 1,
     robot: str = "",
     drivers: Sequence[str] | None = None,
+    margins: Sequence[str] | None = None,
     out: str | Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> Verified:
@@ -139,6 +144,7 @@ def verify(
         seed: Seed of the starts, disturbances and sensor noise.
         robot: A robot's name or file; empty takes the policy's; required for a policy for a family.
         drivers: Classical planners to compare a base's policy with; None takes those of its task.
+        margins: Axes of the reality grid to measure; None: all; ``none`` alone: none. A policy passes with all only.
         out: The report's folder; None takes the policy's. The record always lies beside the policy.
         on_progress: Called with a column's name, the number done, and the total.
 
@@ -171,6 +177,7 @@ def verify(
         episodes=episodes,
         seed=seed,
         drivers=None if drivers is None else tuple(drivers),
+        margins=None if margins is None else tuple(margins),
         on_progress=on_progress,
     )
     verified = _reported(request, path.parent if out is None else Path(out).expanduser())
@@ -270,6 +277,7 @@ def verify_task(verifier: TaskVerification) -> Verification:
         shown = {who: verifier.beside(record, plan) for who, record in records[name][1].items()}
         beside = {who: record for who, record in shown.items() if record is not None}
         plans[plan.name], records[plan.name] = plan, (_run_over_topics(verifier, plan), beside)
+    reality = measure_reality(request, on_progress=request.on_progress)
     settings, provenance = verifier.settings()
     contract = None if request.driver else request.loaded.contract
     return Verification(
@@ -285,7 +293,8 @@ def verify_task(verifier: TaskVerification) -> Verification:
         findings=findings,
         description=verifier.description,
         settings=settings,
-        pictures=verifier.pictures(records, plans),
+        pictures=[*(draw_reality(reality, request.name) if reality else ()), *verifier.pictures(records, plans)],
+        reality=reality,
         record=entries,
         provenance={
             "seed": request.seed,

@@ -19,6 +19,7 @@ from rlstack.sim.sensing.noise import SensorNoise
 from rlstack.sim.vector import BATCH
 from rlstack.tasks.quadrotor.paths import Paths
 from rlstack.tasks.quadrotor.scenario import STATE_NAMES, Scenario
+from rlstack.verification.departures import NOMINAL, Departures, departed
 from rlstack.verification.runner import OnProgress, Steppable, Trials, run
 from rlstack.verification.trial_records import FlightRecord
 
@@ -39,6 +40,7 @@ def rollout(
     *,
     simulator: str = BATCH,
     noise_seed: int = 0,
+    departures: Departures = NOMINAL,
     **options: Any,
 ) -> FlightRecord:
     """Fly every episode of ``scenario`` with ``policy`` and record it.
@@ -56,6 +58,7 @@ def rollout(
         on_progress: Called after every control period with the number done and the total.
         simulator: The batch simulator, or a backend with an engine, which simulates each episode separately.
         noise_seed: Seed of the sensor noise.
+        departures: Departures of signals and commands, unknown to the policy.
         options: Options of the simulator; see :func:`rlstack.kinds.quadrotor.simulation_vector.quadrotor_vector`.
 
     Raises:
@@ -82,7 +85,7 @@ def rollout(
 
             flights = _Flights(contract, some, robots, round(duration_s * contract.rate_hz), noise, progress)
             begin = time.perf_counter()
-            run(policy, flights)
+            run(policy, departed(flights, departures, noise_seed + first))
             flown.append(flights.record(time.perf_counter() - begin))
     finally:
         robots.close()
@@ -137,8 +140,11 @@ class _Flights(Trials):
     def command(self, k: int, command: Array) -> None:
         self._arrays["command"][k] = command
 
+    def waiting(self, command: Array) -> Array:
+        return self._scenario.state["rotor_speed"]
+
     def step(self, command: Array, over: Mask) -> None:
-        self._robots.step(self._arrays["command"][self._k])
+        self._robots.step(command)
         self._on_progress(self._k + 1, self._steps)
 
     def record(self, wall_s: float) -> FlightRecord:

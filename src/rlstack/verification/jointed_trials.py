@@ -140,6 +140,10 @@ class SceneTrials(Trials):
         sensed = self._scene.noisy(self._scene.true())
         return {name: sensed[name] for name in names}
 
+    def waiting(self, command: Array) -> Array:
+        """Return the present joint positions as targets: the robot stays where it is."""
+        return np.array(self._scene.true()["joint_position"], dtype=float)
+
     def step(self, command: Array, over: Mask) -> None:
         """Step one control period; newly lost trials restart."""
         self._scene.worlds.step(command)

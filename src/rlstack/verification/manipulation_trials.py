@@ -15,6 +15,7 @@ from rlstack.sim.vector import BATCH
 from rlstack.tasks.manipulator.scene import ArmScene
 from rlstack.tasks.manipulator.trials import ArmTrials
 from rlstack.verification.camera_inputs import CameraInputs
+from rlstack.verification.departures import NOMINAL, Departures, departed
 from rlstack.verification.jointed_trials import SceneTrials, run_in_engine
 from rlstack.verification.manipulation_simulator import ManipulationSimulator
 from rlstack.verification.runner import OnProgress, Rows, Steppable, run, run_batches
@@ -45,6 +46,7 @@ def manipulate(
     first: int = 0,
     batch_size: int = BATCH_SIZE,
     threads: int | None = None,
+    departures: Departures = NOMINAL,
     on_progress: OnProgress | None = None,
 ) -> ManipulationRecord:
     """Run every trial of a policy in process: together in the batch simulator, one after the other in an engine.
@@ -62,6 +64,7 @@ def manipulate(
         first: Number of the first trial.
         batch_size: Largest number of trials at once in the batch simulator.
         threads: Threads that step the worlds of the batch simulator; None: one per core.
+        departures: Departures of signals and commands in the batch simulator, unknown to the policy.
         on_progress: Called with the number of trials done and the total.
 
     Raises:
@@ -78,7 +81,7 @@ def manipulate(
 
     def run_batch(part: ArmTrials, seed: int) -> ManipulationRecord:
         log, scene = ManipulationLog(task, part), ArmScene(task, robot, len(part), seed, threads)
-        run(driver, SceneTrials(scene, part, log, lambda: (scene.achieved(),)))
+        run(driver, departed(SceneTrials(scene, part, log, lambda: (scene.achieved(),)), departures, seed))
         return log.record(BATCH)
 
     options: dict[str, Any] = {"batch_size": batch_size, "name": name, "seed": seed, "first": first}

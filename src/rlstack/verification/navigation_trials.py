@@ -20,6 +20,7 @@ from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.perception.people import PeopleTracker, TrackerSettings
 from rlstack.sim.batch_wheeled_base.simulator import planar_signals
 from rlstack.sim.vector import BATCH
+from rlstack.verification.departures import NOMINAL, Departures, departed
 from rlstack.verification.navigation_episodes import NavigationEpisodes
 from rlstack.verification.runner import Driver, Rows, Trials, gave_up, input_names, run, run_batches
 from rlstack.verification.trial_records import NavigationRecord
@@ -40,6 +41,7 @@ def drive(
     arrival_m: float,
     simulator: str = BATCH,
     batch_size: int | None = None,
+    departures: Departures = NOMINAL,
     **options: Any,
 ) -> NavigationRecord:
     """Run every navigation episode and record it.
@@ -55,13 +57,14 @@ def drive(
         arrival_m: Goal tolerance.
         simulator: ``batch``, or a backend with an engine.
         batch_size: Robots simulated together; None: :data:`BATCH_SIZE` in the batch simulator, one in others.
+        departures: Departures of signals and commands, unknown to the driver.
         options: Further options of :func:`rlstack.verification.runner.run_batches`: ``name``, ``seed``, ``first``,
             ``on_progress``.
     """
 
     def run_batch(part: NavigationEpisodes, seed: int) -> NavigationRecord:
         drives = _Drives(part, robot, simulator, rate_hz, arrival_m, seed, driver)
-        run(driver, drives)
+        run(driver, departed(drives, departures, seed))
         return drives.log.record()
 
     many = batch_size or (BATCH_SIZE if simulator == BATCH else 1)
@@ -197,6 +200,9 @@ class _Drives(Trials):
 
     def command(self, k: int, command: Array) -> None:
         self.log.command(slice(None), k, command)
+
+    def waiting(self, command: Array) -> Array:
+        return np.zeros_like(command)  # they start at rest
 
     def step(self, command: Array, over: Mask) -> None:
         self._robots.step(np.where(over[:, None], 0.0, command))

@@ -12,6 +12,7 @@ from rlstack.errors import UserError
 from rlstack.files import write_atomically
 from rlstack.policies.contract import Port
 from rlstack.verification.judgement import reached, requirement
+from rlstack.verification.reality_plots import REALITY
 from rlstack.verification.report import PAGE_NAME, Column, Verification
 from rlstack.verification.scores import Figure
 
@@ -59,7 +60,8 @@ def render(verification: Verification) -> str:
         first=first,
         more=[figure for figure in v.figures.values() if figure.key not in v.first],
         moving=[one for one in v.pictures if one.kind == "gif"],
-        still=[one for one in v.pictures if one.kind != "gif"],
+        still=[one for one in v.pictures if one.kind != "gif" and one.name != REALITY],
+        reality=next((one for one in v.pictures if one.name == REALITY), None),
         compared={name: _compared(v, column) for name, column in v.columns.items() if column.baselines},
         grouped={
             name: {v.name: column.score, **column.baselines}

@@ -15,6 +15,7 @@ from rlstack.policies.contract import Contract
 from rlstack.robots import RobotSpec
 from rlstack.tasks.bounds import Bounds
 from rlstack.verification.judgement import judge, requirement
+from rlstack.verification.reality import Reality
 from rlstack.verification.scores import Figure, Score
 from rlstack.verification.transfer import TransferTable
 
@@ -90,6 +91,7 @@ class Verification:
         description: The trials, for the page.
         settings: Unusual settings of the task, in a sentence.
         pictures: Plots for the page.
+        reality: The reality grid; None: the task has no axes.
         record: Further entries of verify.json; plain data.
         provenance: Seeds, versions, time; plain data.
         command: The command that reproduces it.
@@ -108,6 +110,7 @@ class Verification:
     description: str = ""
     settings: str = ""
     pictures: Sequence[Plot] = ()
+    reality: Reality | None = None
     record: Mapping[str, Any] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
     command: str = ""
@@ -136,7 +139,7 @@ class Verification:
             failures.append("No column was judged.")
         for name, column in self.columns.items():
             failures += [f"{name}: {reason}" for reason in column.failures]
-        return failures
+        return failures + ([] if self.reality is None else self.reality.failures)
 
     @property
     def passed(self) -> bool:
@@ -198,6 +201,7 @@ class Verification:
             "left_out": dict(self.left_out),
             "backends": {name: _entry(column) for name, column in self.columns.items()},
             "transfer": self.transfer.to_json(),
+            **({} if self.reality is None else {"reality": self.reality.to_json()}),
             **self.record,
             "provenance": dict(self.provenance),
             "command": self.command,

@@ -70,6 +70,10 @@ class Trials(ABC):
     def command(self, k: int, command: Array) -> None:  # noqa: B027
         """Record a command (N, width) at the sample ``k``."""
 
+    def waiting(self, command: Array) -> Array:
+        """Return the command (N, width) that acts until the first one, ``command``, arrives; by default that one."""
+        return command
+
     @abstractmethod
     def step(self, command: Array, over: Mask) -> None:
         """Step one control period under ``command`` (N, width), which is ignored where ``over`` (N,)."""

@@ -24,6 +24,7 @@ from rlstack.sim.world import World
 from rlstack.tasks.bounds import Bounds
 from rlstack.verification.drawing import Plot
 from rlstack.verification.parallel import run_trials
+from rlstack.verification.reality import REFINEMENTS, SUCCESS, Axis, Conditions
 from rlstack.verification.report import OVER_TOPICS
 from rlstack.verification.runner import take
 from rlstack.verification.scores import Score
@@ -55,6 +56,7 @@ class Request:
         episodes: Trials in every simulator; None takes the default.
         seed: Seed of starts, disturbances and noise.
         drivers: Classical planners to compare with; None takes the task's.
+        margins: Axes of the reality grid to measure; None: all; ``("none",)``: none.
         on_progress: Called with a column's name, the number done, and the total.
     """
 
@@ -73,6 +75,7 @@ class Request:
     episodes: int | None
     seed: int
     drivers: tuple[str, ...] | None = None
+    margins: tuple[str, ...] | None = None
     on_progress: OnProgress | None = None
 
     @property
@@ -94,6 +97,7 @@ class Request:
         typed += ["--episodes", str(self.episodes)] if self.episodes is not None else []
         typed += ["--robot", self.robot_option] if self.robot_option else []
         typed += ["--drivers", ",".join(self.drivers)] if self.drivers is not None else []
+        typed += ["--margins", ",".join(self.margins)] if self.margins is not None else []
         return shlex.join([*typed, *([] if self.topics else ["--no-topics"])])
 
 
@@ -107,6 +111,8 @@ class Counts:
         topics: Over topics.
         baselines: Trials of baselines in the batch simulator, the first ones; None: all.
         baselines_in_engines: Likewise in every other simulator.
+        reality: At each value of an axis of the reality grid.
+        reality_baselines: Likewise of baselines, the first ones; None: all.
     """
 
     batch: int
@@ -114,6 +120,8 @@ class Counts:
     topics: int
     baselines: int | None = None
     baselines_in_engines: int | None = None
+    reality: int = 100
+    reality_baselines: int | None = None
 
     @property
     def most(self) -> int:
@@ -158,6 +166,12 @@ class TaskVerification(ABC):
     """Whether a planner can be verified instead of a policy."""
     description: str = ""
     """Description of the trials, for the page."""
+    enough: float = SUCCESS
+    """Share of the trials that must succeed within a margin of the reality grid."""
+    refinements: int = REFINEMENTS
+    """Most bisections of an axis."""
+    reality_figures: ClassVar[tuple[str, ...]] = ("lost", "collided", "error_m", "time_s")
+    """Keys of further figures that are kept at each value of an axis, where the score has them."""
 
     def __init__(self, request: Request) -> None:
         self.request, self.task, self.robot = request, request.task, request.robot
@@ -208,6 +222,45 @@ class TaskVerification(ABC):
         ``make_driver`` makes, and ``robot``, ``simulator``, ``name`` and ``seed`` in addition to its options.
         """
         raise NotImplementedError
+
+    def axes(self) -> Sequence[Axis]:
+        """Return the axes of the reality grid: those of the kind's ``verification_reality``; none by default.
+
+        A task's ``margins`` may replace required margins by the axis's key.
+        """
+        return ()
+
+    def reality_baselines(self) -> Sequence[str]:
+        """Return the baselines whose margins are measured, too: the first one."""
+        return self.baselines[:1]
+
+    def conditions(self, trials: Any) -> Conditions:
+        """Return the nominal conditions of the grid for some of the trials."""
+        return Conditions(trials=trials, robot=self.robot)
+
+    def run_under(self, conditions: Conditions, baseline: str | None) -> Any:
+        """Run a baseline by name, or the policy (None), in the batch simulator, and return the record.
+
+        The driver is made for the robot of the file, whatever the conditions' robot is.
+        """
+        trials = conditions.trials
+        plan = ColumnPlan(name=BATCH, simulator=BATCH, trials=trials, baseline_trials=trials, bounds=None)
+        run_trials_of, options = self.process_runner(plan, baseline)
+        return run_trials(
+            run_trials_of,
+            trials,
+            workers=1,
+            **{
+                "make_driver": partial(load_policy, self.request.policy or "", robot=self.robot),
+                "robot": conditions.robot,
+                "simulator": BATCH,
+                "name": baseline or self.request.name,
+                "seed": self.request.seed,
+                "departures": conditions.departures,
+                **options,
+                **conditions.options,
+            },
+        )
 
     @abstractmethod
     def topics_recorder(self) -> tuple[Callable[..., Any], dict[str, Any]]:

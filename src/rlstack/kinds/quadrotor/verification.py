@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.kinds.quadrotor.verification_reality import flight_axes
 from rlstack.policies import family_departures
 from rlstack.sim.vector import BATCH
 from rlstack.tasks.quadrotor.scenario import Scenario
@@ -19,6 +20,7 @@ from rlstack.verification.flight_outcome import outcome
 from rlstack.verification.flight_plots import draw_flights
 from rlstack.verification.flight_score import score_flights
 from rlstack.verification.flight_trials import rollout
+from rlstack.verification.reality import Axis, Conditions
 from rlstack.verification.runner import take
 from rlstack.verification.scenario_description import describe_disturbances, describe_paths, describe_starts
 from rlstack.verification.scores import Score
@@ -43,7 +45,7 @@ class FlightVerification(TaskVerification):
     """See :class:`rlstack.verification.task_verification.TaskVerification`."""
 
     first = ("episodes", "success", "within_0_1", "lost", "error_m", "rmse_m", "recover_s")
-    counts = Counts(batch=1000, engines=300, topics=100)
+    counts = Counts(batch=1000, engines=300, topics=100, reality=200)
     description = (
         "Distance is between the robot's centre of mass and the goal (of a path: the point that is due at that moment);"
         " a position that is not finite is infinitely far. Percentiles are taken from the sorted values without"
@@ -110,6 +112,22 @@ class FlightVerification(TaskVerification):
             shown,
             simulator=plan.simulator,
             noise_seed=self.request.seed,
+        )
+
+    def axes(self) -> Sequence[Axis]:
+        """Return the axes of the reality grid."""
+        return flight_axes(self.robot, self.request.loaded.contract.rate_hz)
+
+    def run_under(self, conditions: Conditions, baseline: str | None) -> FlightRecord:
+        """Return flights in the batch simulator under other conditions."""
+        return rollout(
+            self.request.loaded if baseline is None else self._controllers[baseline],
+            conditions.trials,
+            conditions.robot,
+            self.task.criteria.duration_s,
+            noise_seed=self.request.seed,
+            departures=conditions.departures,
+            **conditions.options,
         )
 
     def topics_recorder(self) -> tuple[Any, dict[str, Any]]:

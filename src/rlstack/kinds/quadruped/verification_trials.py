@@ -14,6 +14,7 @@ from rlstack.kinds.quadruped.spec import Quadruped
 from rlstack.robots import frames
 from rlstack.sim.vector import BATCH
 from rlstack.tasks.quadruped.scene import StandScene, StandTrials, carrying, noisy
+from rlstack.verification.departures import NOMINAL, Departures, departed
 from rlstack.verification.jointed_trials import JointedSimulator, SceneTrials, run_in_engine
 from rlstack.verification.runner import Driver, OnProgress, Rows, run, run_batches
 from rlstack.verification.trial_records import TrialRecord
@@ -128,6 +129,7 @@ def stand(
     seed: int = 0,
     first: int = 0,
     batch_size: int = BATCH_SIZE,
+    departures: Departures = NOMINAL,
     on_progress: OnProgress | None = None,
 ) -> StandRecord:
     """Run every trial in process: together in the batch simulator, one after the other in an engine.
@@ -142,6 +144,7 @@ def stand(
         seed: Seed of the noise.
         first: Number of the first trial.
         batch_size: Largest number of trials at once in the batch simulator.
+        departures: Departures of signals and commands in the batch simulator, unknown to the driver.
         on_progress: Called with the number of trials done and the total.
 
     Raises:
@@ -153,7 +156,8 @@ def stand(
 
     def run_batch(part: StandTrials, seed: int) -> StandRecord:
         log = StandLog(task, robot, len(part))
-        run(driver, _PushedTrials(StandScene(task, robot, len(part), seed), part, log))
+        pushed = _PushedTrials(StandScene(task, robot, len(part), seed), part, log)
+        run(driver, departed(pushed, departures, seed))
         return log.record(BATCH)
 
     options: dict[str, Any] = {"batch_size": batch_size, "name": name, "seed": seed, "first": first}

@@ -1,0 +1,171 @@
+"""Run the reality grid: every axis for the policy and its baselines, in parallel processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from rlstack.errors import UserError, unknown_name
+from rlstack.policies import load_policy
+from rlstack.processes import die_with_parent
+from rlstack.sim.vector import BATCH
+from rlstack.verification.parallel import workers_for
+from rlstack.verification.reality import AxisResult, Margin, Point, Reality, find_margin, with_margins
+from rlstack.verification.runner import take
+from rlstack.verification.task_verification import Request, TaskVerification
+from rlstack.verification.training_evaluation import verification_of
+
+NO_MARGINS = ("none",)
+"""The request for no margins at all."""
+
+_HELD: dict[str, TaskVerification] = {}
+"""The verification of a worker process."""
+
+
+def measure_reality(
+    request: Request,
+    *,
+    workers: int | None = None,
+    on_progress: Callable[[str, int, int], None] | None = None,
+) -> Reality | None:
+    """Measure the margins of a request's policy; None if its task declares no axes.
+
+    Args:
+        request: The request; its ``margins`` select axes.
+        workers: Number of processes; None chooses it for this machine.
+        on_progress: Called with the name of the grid, the evaluations done and an estimate of their total.
+
+    Raises:
+        UserError: A margin is unknown, or the trials could not be run.
+    """
+    if request.driver:
+        return None
+    verifier = _small(request)
+    axes = with_margins(verifier.axes(), getattr(verifier.task, "margins", {}))
+    if not axes:
+        return None
+    chosen = _chosen([axis.key for axis in axes], request.margins)
+    judged = {axis.key: axis.title for axis in axes if axis.required is not None}
+    drivers: list[str | None] = [None, *verifier.reality_baselines()]
+    count, fewer = _counts(verifier)
+    jobs = [(key, who) for who in drivers for key in chosen]
+    found: dict[tuple[str, str | None], Margin] = {}
+    many = workers_for(len(jobs), 2) if workers is None else workers
+    try:
+        for job, margin in _run(request, verifier, jobs, drivers, many):
+            found[job] = margin
+            if on_progress is not None:
+                on_progress("reality", len(found), len(jobs))
+    except BrokenProcessPool:
+        raise UserError("A worker process of the reality grid exited unexpectedly.") from None
+    return Reality(
+        axes=tuple(
+            AxisResult(a, found[a.key, None], {who: found[a.key, who] for who in drivers if who is not None})
+            for a in axes
+            if a.key in chosen
+        ),
+        simulator=BATCH,
+        trials=count,
+        baseline_trials=fewer,
+        enough=verifier.enough,
+        missing=tuple(title for key, title in judged.items() if key not in chosen),
+    )
+
+
+def _chosen(known: Sequence[str], margins: Sequence[str] | None) -> list[str]:
+    if margins is None:
+        return list(known)
+    if tuple(margins) == NO_MARGINS:
+        return []
+    for name in margins:
+        if name not in known:
+            raise unknown_name("margin (the task's trials cannot vary it)", name, known)
+    return [name for name in known if name in margins]
+
+
+def _small(request: Request) -> TaskVerification:
+    """Return a verification with the trials of the grid only."""
+    make = verification_of(request.task, request.robot.kind)
+    count = make.counts.reality
+    count = count if request.episodes is None else min(count, request.episodes)
+    verifier: TaskVerification = make(replace(request, episodes=count, names=(BATCH,), on_progress=None))
+    return verifier
+
+
+def _counts(verifier: TaskVerification) -> tuple[int, int]:
+    count, fewer = len(verifier.trials), verifier.counts.reality_baselines
+    return count, count if fewer is None else min(fewer, count)
+
+
+def _run(
+    request: Request,
+    verifier: TaskVerification,
+    jobs: Sequence[tuple[str, str | None]],
+    drivers: Sequence[str | None],
+    workers: int,
+) -> Any:
+    """Yield jobs with their margins as they are done."""
+    if workers <= 1:
+        nominal = {who: _evaluated(verifier, None, who) for who in drivers}
+        for key, who in jobs:
+            yield (key, who), _margin(verifier, key, who, nominal[who])
+        return
+    context = multiprocessing.get_context("spawn")  # ROS's threads do not survive a fork
+    plain = replace(request, loaded=None, on_progress=None)
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(plain, os.getpid()))
+    try:
+        waiting: dict[Future[Any], Any] = {pool.submit(_nominal, who): who for who in drivers}
+        known = {waiting[done]: done.result() for done in as_completed(waiting)}
+        running = {pool.submit(_margin_of, key, who, known[who]): (key, who) for key, who in jobs}
+        for done in as_completed(running):
+            yield running[done], done.result()
+    finally:
+        processes = list((pool._processes or {}).values())
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.terminate()
+
+
+def _begin(request: Request, parent: int) -> None:
+    """Prepare a worker process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
+    die_with_parent(parent)
+    loaded = load_policy(request.policy or "", robot=request.robot)
+    _HELD["verifier"] = _small(replace(request, loaded=loaded))
+
+
+def _nominal(who: str | None) -> Point:
+    return _evaluated(_HELD["verifier"], None, who)
+
+
+def _margin_of(key: str, who: str | None, nominal: Point) -> Margin:
+    return _margin(_HELD["verifier"], key, who, nominal)
+
+
+def _margin(verifier: TaskVerification, key: str, who: str | None, nominal: Point) -> Margin:
+    axes = with_margins(verifier.axes(), getattr(verifier.task, "margins", {}))
+    axis = next(one for one in axes if one.key == key)
+
+    def evaluate(value: float) -> Point:
+        return _evaluated(verifier, partial(axis.apply, value), who, value)
+
+    refinements = verifier.refinements
+    return find_margin(axis, replace(nominal, value=axis.nominal), evaluate, verifier.enough, refinements)
+
+
+def _evaluated(verifier: TaskVerification, apply: Any, who: str | None, value: float = 0.0) -> Point:
+    """Return the results of a driver at one value of an axis; ``apply`` None: in the nominal trials."""
+    count = _counts(verifier)[who is not None]
+    conditions = verifier.conditions(take(verifier.trials, 0, count))
+    record = verifier.run_under(conditions if apply is None else apply(conditions), who)
+    score = verifier.score(record, {})
+    shown = {key: score.by_key[key] for key in verifier.reality_figures if key in score.by_key}
+    data = score.to_json()
+    return Point(value, float(score["success"] or 0.0), {key: data[key] for key in shown})
