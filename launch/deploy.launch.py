@@ -22,7 +22,7 @@ LAUNCH_FILE = LaunchFile(
     arguments=(
         Argument("policy", "The policy file."),
         Argument("driver", "A planner that drives a base instead of the policy, such as astar_dwa."),
-        Argument("robot", "A robot's name or file.", "crazyflie"),
+        Argument("robot", "A robot's name or file; empty: the policy's, or crazyflie."),
         Argument("backend", "A simulator, a real robot, or topics: the robot's own driver provides them.", "mujoco"),
         Argument("world", "World, such as warehouse:7, or a file (simulators only); empty: a floor.", ""),
         Argument("count", "Robots that share the world (simulators only).", "1", integer),

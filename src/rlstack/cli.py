@@ -13,33 +13,12 @@ from typing import Annotated, Any, ClassVar, Literal
 import tyro
 
 from rlstack.bringup.demo_commands import DemoExport, DemoFilter, DemoImport, DemoRecord, DemoReplay, DemoShow
+from rlstack.bringup.policy_commands import Policies, Show
 from rlstack.bringup.teleop import Teleop
 from rlstack.bringup.up_commands import Deploy, Simulate, UpTrain
 from rlstack.errors import Diverged, UserError, unknown_name
 
 _File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
-
-
-@dataclass(frozen=True)
-class Show:
-    """Print a policy file's contract: inputs, outputs, units, frames, topics, rate, limits, provenance."""
-
-    policy: tyro.conf.Positional[Path]
-    """The policy file."""
-    json: _File = None
-    """Also write the contract to this file."""
-
-    def run(self) -> int:
-        """Print the table."""
-        from rlstack.files import write_json
-        from rlstack.policies import describe, load_policy
-        from rlstack.schema import to_data
-
-        contract = load_policy(self.policy).contract
-        print(describe(contract))
-        if self.json is not None:
-            write_json(self.json, to_data(contract))
-        return 0
 
 
 @dataclass(frozen=True)
@@ -59,7 +38,7 @@ class Verify:
     FLAGS: ClassVar[tuple[Any, ...]] = ()  # --topics and --no-topics
 
     policy: tyro.conf.Positional[tuple[Path, ...]]
-    """The policy file; with several, a table compares them."""
+    """The policy file, or the name of a released policy; with several, a table compares them."""
     backends: str = ""
     """Simulators, separated by commas, such as batch,mujoco,pybullet; default: every installed one (with --driver,
     batch)."""
@@ -306,6 +285,7 @@ VERBS: dict[str, Verb] = {
     "train": Verb("train a policy by a recipe, or resume a run", _train),
     "export": Verb("export the policy file of a training run again", _export),
     "show": Verb("print a policy file's contract", Show),
+    "policies": Verb("list the released policies, which are given by name", Policies),
     "verify": Verb("verify a policy in held-out trials and write a report", Verify),
     "up deploy": Verb("start a robot and a verified policy, or a planner, over ROS 2 topics", Deploy),
     "up simulate": Verb("start simulated robots that wait for commands on their ROS 2 topics", Simulate),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from rlstack.bringup.verification_check import file_sha256, record_path
 from rlstack.bringup.verify import BATCH, verify
 from rlstack.errors import UserError
 from rlstack.files import write_json
-from rlstack.policies import write_policy
+from rlstack.policies import envelope_for, write_policy
 from rlstack.robots import load_robot
 from tests.policies.graphs import family_contract, family_model
 
@@ -23,7 +24,9 @@ OUTSIDE = "x500 has a torque_per_thrust_m of 0.10847, outside the range 0.005 to
 @pytest.fixture
 def policy(tmp_path: Path) -> Iterator[Path]:
     path = tmp_path / "policy.onnx"
-    write_policy(family_model(), family_contract(task="quadrotor_hover"), path)
+    contract = family_contract(task="quadrotor_hover")
+    envelope = envelope_for(load_robot("crazyflie"), contract.inputs, contract.rate_hz, for_family=True)
+    write_policy(family_model(), replace(contract, envelope=envelope), path)
     yield path
 
 
@@ -77,3 +80,12 @@ def test_deploy_takes_a_robot_of_the_family_that_was_verified_itself(policy: Pat
     proven(policy, "mrs_f330")
     with pytest.raises(UserError, match=r"is for 'mrs_f330', not for 'crazyflie': run .* --robot crazyflie`"):
         checked_deployment(policy, "crazyflie")
+
+
+def test_a_policy_file_without_an_envelope_is_deployed_by_force_only(tmp_path: Path) -> None:
+    path = tmp_path / "policy.onnx"
+    write_policy(family_model(), family_contract(task="quadrotor_hover"), path)
+    proven(path, "crazyflie")
+    with pytest.raises(UserError, match=r"is not proven for delay, rate, noise, .* or run it anyway with --force"):
+        checked_deployment(path, "crazyflie")
+    assert checked_deployment(path, "crazyflie", force=True).processes

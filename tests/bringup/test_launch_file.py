@@ -139,14 +139,14 @@ def test_deploy_refuses_what_rlstack_up_refuses(tmp_path):
     ("given", "said"),
     [
         ({}, "Give a policy file or"),
-        ({"policy": "p", "remap": "scan"}, "remap: 'scan' is not allowed: give ours:=theirs"),
-        ({"policy": "p", "lock_step": "maybe"}, "lock_step: 'maybe' is not allowed: must be true or false"),
+        ({"policy": "p.onnx", "remap": "scan"}, "remap: 'scan' is not allowed: give ours:=theirs"),
+        ({"policy": "p.onnx", "lock_step": "maybe"}, "lock_step: 'maybe' is not allowed: must be true or false"),
         (
-            {"policy": "p", "real_time_factor": "fast"},
+            {"policy": "p.onnx", "real_time_factor": "fast"},
             "real_time_factor: 'fast' is not allowed: must be a finite number",
         ),
-        ({"policy": "p", "goal": "1 2"}, "three finite numbers"),
-        ({"policy": "p", "polcy": "p"}, "Unknown launch argument 'polcy'. Nearest: policy"),
+        ({"policy": "p.onnx", "goal": "1 2"}, "three finite numbers"),
+        ({"policy": "p.onnx", "polcy": "p"}, "Unknown launch argument 'polcy'. Nearest: policy"),
     ],
 )
 def test_bad_arguments_are_refused_by_name(deploy, given, said):

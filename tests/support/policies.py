@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from rlstack.kinds.quadrotor.spec import Quadrotor
-from rlstack.policies import NEXT_STATE_PREFIX, STATE_PREFIX, contract_for, write_policy
+from rlstack.policies import NEXT_STATE_PREFIX, STATE_PREFIX, contract_for, envelope_for, write_policy
 from rlstack.robots.spec import STANDARD_GRAVITY
 
 Array = NDArray[np.float64]
@@ -160,6 +161,7 @@ def _write(
     task: str = "test",
 ) -> Path:
     contract = contract_for(robot, inputs, ["rotor_speed"], name=path.stem, task=task, state=state, rate_hz=rate_hz)
+    contract = replace(contract, envelope=envelope_for(robot, contract.inputs, contract.rate_hz))
     taken = [(port.name, port.shape) for port in contract.inputs]
     given = [("rotor_speed", contract.outputs[0].shape)]
     taken += [(STATE_PREFIX + s.name, s.shape) for s in contract.state]

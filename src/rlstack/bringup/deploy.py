@@ -14,7 +14,7 @@ from rlstack.bringup.node_process import System
 from rlstack.bringup.robot_group import robot_group
 from rlstack.bringup.status_monitor import Monitor
 from rlstack.bringup.supervisor import Supervisor
-from rlstack.bringup.system import START_S, deploy_system, simulate_system
+from rlstack.bringup.system import START_S, chosen_robot, deploy_system, simulate_system
 from rlstack.bringup.teleop import with_human
 from rlstack.bringup.verification_check import only_simulator, require_verification
 from rlstack.errors import UserError
@@ -35,7 +35,7 @@ _STATUS_PERIOD_S = 1.0
 
 def checked_deployment(
     policy: str | Path = "",
-    robot: str = "crazyflie",
+    robot: str = "",
     backend: str = "mujoco",
     *,
     force: bool = False,
@@ -47,13 +47,16 @@ def checked_deployment(
     Args as in :func:`deploy_system`, and:
 
     Args:
+        robot: A robot's name or file; empty: :func:`chosen_robot`.
         force: Run although the policy has no passing verification beside it, or was trained on other vehicles.
         teleop: An operator may correct the policy, see :func:`rlstack.bringup.teleop.with_human`.
 
     Raises:
         UserError: Unknown robot or backend, a bad policy file or one for another robot; without ``force`` also a
-            missing verification, or a robot outside the family that the policy was trained on.
+            missing verification, a file without an envelope, or a robot outside the family that the policy was trained
+            on.
     """
+    robot = chosen_robot(policy, robot)
     system = deploy_system(policy, robot, backend, **options)
     if teleop:
         system = with_human(system, load_robot(robot))
@@ -68,6 +71,11 @@ def checked_deployment(
         any_robot = bool(contract.family) and load_policy(policy).contract.needs_robot
         unnamed = any_robot or robot.endswith((".yaml", ".yml"))
         record = require_verification(policy, spec, f" --robot {robot}" if unnamed else "")
+        if not contract.envelope:
+            raise UserError(
+                f"The policy {policy} is {contract.envelope.unproven}. Export it again with `rlstack export RUN` and"
+                " verify that file, or run it anyway with --force."
+            )
         if alone := only_simulator(record):
             print(
                 f"rlstack: {policy} is verified in one simulator only, {alone}, and may exploit its flaws. Verify it in"
@@ -79,7 +87,7 @@ def checked_deployment(
 
 def deploy(
     policy: str | Path | None = None,
-    robot: str = "crazyflie",
+    robot: str = "",
     backend: str = "mujoco",
     *,
     goal_yaw: float = 0.0,
@@ -91,7 +99,7 @@ def deploy(
 ) -> int:
     """Run ``policy`` until Ctrl-C or for ``seconds`` of the robots' time; return the exit status.
 
-    Args as in :func:`checked_deployment`, and:
+    Args as in :func:`checked_deployment` and:
 
     Args:
         goal_yaw: Heading to hold at the goal, rad.
@@ -104,6 +112,7 @@ def deploy(
     """
     if seconds is not None and not (math.isfinite(seconds) and seconds > 0.0):
         raise UserError(f"--seconds {seconds} is not allowed: give a number above 0.")
+    robot = chosen_robot(policy or "", robot)
     system = checked_deployment(
         policy or "",
         robot,

@@ -15,7 +15,7 @@ from rlstack.bringup.node_process import Parameter
 from rlstack.bringup.robot_group import Point, RobotGroup
 from rlstack.errors import UserError
 from rlstack.kinds import find_kind
-from rlstack.policies import Contract, load_policy
+from rlstack.policies import Contract, find_policy, load_policy
 from rlstack.robots import RobotSpec
 
 
@@ -92,7 +92,7 @@ def policy_ports(policy: str | Path, robot: RobotSpec) -> PolicyPorts | None:
     Raises:
         UserError: The file is invalid, or its policy is not for this robot.
     """
-    if not policy or not Path(policy).expanduser().is_file():
+    if not policy or not find_policy(policy).is_file():
         return None
     contract = load_policy(policy, robot=robot).contract
     inputs, outputs = (tuple(port.name for port in ports) for ports in (contract.inputs, contract.outputs))
@@ -223,7 +223,7 @@ class KindDeployment:
             raise UserError(NEITHER_OR_BOTH)
         if options.area is not None:
             raise UserError("An area is for policies that explore: leave it out, or give such a policy.")
-        return DeployedNode("policy", {"policy": str(Path(policy).expanduser().absolute())}, self.AFTER_POLICY)
+        return DeployedNode("policy", {"policy": str(find_policy(policy).absolute())}, self.AFTER_POLICY)
 
     def helpers(self, ports: PolicyPorts | None, options: DeployOptions, lock_step: bool) -> list[DeployedNode]:
         """Return further nodes."""

@@ -17,17 +17,28 @@ from rlstack.bringup.robot_group import absolute_file, is_simulator, robot_group
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.signals import SENSED
+from rlstack.policies import find_policy, load_policy
 from rlstack.robots import load_robot
 from rlstack.sim.world import load_world
+
+DEFAULT_ROBOT = "crazyflie"
 
 START_S = 20.0
 """Time limit for the first messages when all nodes start at once: a node needs 2 s of CPU time to start, which takes
 long on a busy machine."""
 
 
+def chosen_robot(policy: str | Path, robot: str) -> str:
+    """Return the named robot, else the policy's, else the default: without a policy file, or with one for a family."""
+    if robot or not policy or not find_policy(policy).is_file():
+        return robot or DEFAULT_ROBOT
+    contract = load_policy(policy).contract
+    return DEFAULT_ROBOT if contract.needs_robot else contract.robot
+
+
 def deploy_system(
     policy: str | Path = "",
-    robot: str = "crazyflie",
+    robot: str = "",
     backend: str = "mujoco",
     *,
     world: str = "",
@@ -48,7 +59,7 @@ def deploy_system(
 
     Args:
         policy: The policy file.
-        robot: A robot's name or file.
+        robot: A robot's name or file; empty: :func:`chosen_robot`.
         backend: The backend behind the common topics: a simulator, a real robot, or ``topics``: a driver that rlstack
             does not start provides them, perhaps under other names (``remap``).
         world: Name or file of the world, such as ``warehouse:7`` (simulators only); empty: a bare floor.
@@ -70,6 +81,7 @@ def deploy_system(
         UserError: An unknown robot, backend, driver or world (nearest names listed), an engine that is not installed,
             a policy that is invalid or for another robot, or an invalid value.
     """
+    robot = chosen_robot(policy, robot)
     group = robot_group(
         robot,
         backend,

@@ -20,11 +20,11 @@ class Deploy:
     """
 
     policy: _File = None
-    """The policy file."""
+    """The policy file, or the name of a released policy (`rlstack policies`)."""
     driver: str = ""
     """A planner that drives a wheeled base instead of the policy, such as astar_dwa or dwa."""
-    robot: str = "crazyflie"
-    """A robot's name or file."""
+    robot: str = ""
+    """A robot's name or file; default: the policy's; of a policy for a family, and without a policy, crazyflie."""
     backend: str = "mujoco"
     """The backend behind the topics: a simulator, a real robot, or topics: the robot's own driver provides them."""
     world: str = ""

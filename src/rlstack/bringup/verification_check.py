@@ -9,19 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from rlstack.errors import UserError
+from rlstack.policies import find_policy
 from rlstack.robots import RobotSpec
 from rlstack.verification.report import IN_PROCESS_NAME, OVER_TOPICS, RECORD_NAME
 
 
 def record_path(policy: str | Path) -> Path:
     """Return the path of ``policy``'s verification record, in its folder."""
-    return Path(policy).expanduser().absolute().parent / RECORD_NAME
+    return find_policy(policy).absolute().parent / RECORD_NAME
 
 
 def file_sha256(path: str | Path) -> str:
     """Return the SHA-256 of a file's bytes, as ``sha256sum`` prints it."""
     try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+        return hashlib.sha256(find_policy(path).read_bytes()).hexdigest()
     except OSError as error:
         raise UserError(f"Cannot read {path}: {error.strerror}.") from error
 

@@ -12,7 +12,8 @@ from rlstack.bringup.verification_check import file_sha256, record_path
 from rlstack.errors import UserError, unknown_name
 from rlstack.files import write_json
 from rlstack.interfaces.backend import BACKENDS
-from rlstack.policies import load_policy, robot_name
+from rlstack.policies import find_policy, load_policy, robot_name
+from rlstack.policies.released import writable_copy
 from rlstack.policies.robot_contract import check_robot
 from rlstack.robots import load_robot
 from rlstack.sim.vector import BATCH, engine_of
@@ -137,7 +138,7 @@ def verify(
     Its task declares the trials, see :class:`rlstack.verification.task_verification.TaskVerification`.
 
     Args:
-        policy: The policy file.
+        policy: The policy file, or the name of a released policy, which is copied to ``runs/`` with its new record.
         backends: ``batch`` and other simulators; None takes those that are installed.
         topics: Also run over topics, through the deployed nodes, in every simulator except ``batch``.
         episodes: Trials in every simulator; None takes the task's default.
@@ -152,7 +153,7 @@ def verify(
         UserError: An argument is unknown, missing or unreadable, or the trials could not be completed.
     """
     names = _checked(simulators_at_hand() if backends is None else backends, episodes)
-    path = Path(policy).expanduser()
+    path = writable_copy(policy, robot)
     if robot:
         named, spec = robot, load_robot(robot)
         loaded = load_policy(path, robot=spec)
@@ -222,7 +223,7 @@ def verify_planner(
         raise UserError(f"The task '{task}' is not verified on maps; tasks that are: {', '.join(others)}.")
     (driver,) = known_planners([driver])
     request = Request(
-        policy=Path(policy).expanduser() if policy else None,
+        policy=find_policy(policy) if policy else None,
         given=str(policy),
         loaded=None,
         sha256="",

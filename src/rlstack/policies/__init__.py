@@ -30,6 +30,7 @@ from rlstack.policies.envelope import Envelope, ScanUse
 from rlstack.policies.family_contract import contract_for_family, family_departures, robot_inputs, robot_name
 from rlstack.policies.inference import Policy, PolicyOutputError
 from rlstack.policies.policy_file import MAX_BYTES, load_policy, write_policy
+from rlstack.policies.released import find_policy, released_policies
 from rlstack.policies.robot_contract import contract_for
 from rlstack.policies.robot_envelope import envelope_for
 
@@ -52,7 +53,9 @@ __all__ = [
     "describe",
     "envelope_for",
     "family_departures",
+    "find_policy",
     "load_policy",
+    "released_policies",
     "robot_inputs",
     "robot_name",
     "write_policy",

@@ -37,15 +37,15 @@ def describe(contract: Contract) -> str:
                 "sha256": contract.sha256 or "none: not written to a file yet",
             }
         ),
-        _section("inputs", _table(_ROWS, [_port_row(port) for port in contract.inputs])),
+        _section("inputs", as_table(_ROWS, [_port_row(port) for port in contract.inputs])),
         _section(
             "outputs (the node sends them under policy/, the guard passes them on)",
-            _table(_ROWS, [_port_row(port) for port in contract.outputs]),
+            as_table(_ROWS, [_port_row(port) for port in contract.outputs]),
         ),
         _section(
-            "limits of the outputs", _table(("output", "element", "minimum", "maximum", "unit"), _limits(contract))
+            "limits of the outputs", as_table(("output", "element", "minimum", "maximum", "unit"), _limits(contract))
         ),
-        _section("topics", _table(("topic", "type", "carries"), _topics(contract))),
+        _section("topics", as_table(("topic", "type", "carries"), _topics(contract))),
     ]
     parts += [_section(f"rays of {p.name}", _pairs(_scan(p.scan), indent=2)) for p in contract.inputs if p.scan]
     parts += [
@@ -53,11 +53,11 @@ def describe(contract: Contract) -> str:
     ]
     if contract.family:
         parts.append(
-            _section("family of robots", _table(("parameter", "lowest", "highest", "meaning"), _family(contract)))
+            _section("family of robots", as_table(("parameter", "lowest", "highest", "meaning"), _family(contract)))
         )
     if contract.state:
         rows = [(s.name, _shape(s.shape), "0") for s in contract.state]
-        parts.append(_section("recurrent state", _table(("name", "shape", "starts at"), rows)))
+        parts.append(_section("recurrent state", as_table(("name", "shape", "starts at"), rows)))
     else:
         parts.append(_section("recurrent state", "  none"))
     named = [p for p in (*contract.inputs, *contract.outputs) if p.element_names]
@@ -85,7 +85,8 @@ def envelope_sections(contract: Contract) -> list[str]:
             (n, _number(low), _number(high), unit_of(n), QUANTITIES.get(n, ""))
             for n, (low, high) in sorted(envelope.trained.items())
         ]
-        parts.append(_section("varied in training", _table(("quantity", "lowest", "highest", "unit", "meaning"), rows)))
+        header = ("quantity", "lowest", "highest", "unit", "meaning")
+        parts.append(_section("varied in training", as_table(header, rows)))
     if envelope.max_age_s:
         ages: list[tuple[str, ...]] = []
         for port in contract.inputs:
@@ -101,8 +102,8 @@ def envelope_sections(contract: Contract) -> list[str]:
                     late,
                 )
             )
-        header = ("input", "greatest age", "noise (1 sigma)", "when late")
-        parts.append(_section("ages and noise of the inputs", _table(header, ages)))
+        columns = ("input", "greatest age", "noise (1 sigma)", "when late")
+        parts.append(_section("ages and noise of the inputs", as_table(columns, ages)))
     for name, use in envelope.scans.items():
         parts.append(_section(f"filling of {name}", _pairs(_scan_use(use), indent=2)))
     for title, values in (
@@ -198,7 +199,7 @@ def _section(title: str, body: str) -> str:
     return f"{title}\n{body}"
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def as_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Lay out columns; the last one wraps."""
     cells = [tuple(map(_printable, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(header, *cells)]

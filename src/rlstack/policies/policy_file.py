@@ -14,6 +14,7 @@ from rlstack.policies.dry_run import dry_run
 from rlstack.policies.family_contract import bind, check_family
 from rlstack.policies.graph_checks import check_graph, check_model, clean
 from rlstack.policies.inference import Policy, open_session
+from rlstack.policies.released import find_policy
 from rlstack.policies.robot_contract import check_contract, check_robot
 from rlstack.policies.serialization import EXPORT_AGAIN, contract_from, pack, unpack
 from rlstack.robots import RobotSpec, load_robot
@@ -56,7 +57,7 @@ def load_policy(path: str | Path, *, robot: RobotSpec | None = None, max_bytes: 
     """Load and check a policy file from any source.
 
     Args:
-        path: The file.
+        path: The file, or the name of a released policy.
         robot: If given, the policy must be for this robot, its rotors, joints and lidar, and within its limits. A
             policy for a family is bound to this robot: it then has its rotors and limits, and only inputs from
             topics. Without a robot such a policy can be shown, but not stepped.
@@ -65,7 +66,7 @@ def load_policy(path: str | Path, *, robot: RobotSpec | None = None, max_bytes: 
     Raises:
         UserError: The file is refused; the message says why and how to fix it.
     """
-    path = Path(path)
+    path = find_policy(path)
     return _open(_read(path, max_bytes), path, robot, max_bytes)
 
 

@@ -19,6 +19,7 @@ from rlstack.interfaces import topics
 from rlstack.interfaces.signals import SENSED
 from rlstack.kinds.wheeled_base.guard_fallback import STOP
 from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.policies import find_policy
 
 NAV2 = "nav2"
 """The driver name of Nav2, which runs beside rlstack through an adapter node."""
@@ -70,7 +71,7 @@ class WheeledBaseDeployment(KindDeployment):
             if lock_step:
                 raise UserError("Nav2 has a clock of its own, so lock step is not possible with it: leave it out.")
             return DeployedNode(NAV2, why=after, waits=False)
-        file = str(Path(policy).expanduser().absolute())
+        file = str(find_policy(policy).absolute())
         if not driver:
             return DeployedNode("policy", {"policy": file}, after)
         if driver not in PLANNERS.names():
