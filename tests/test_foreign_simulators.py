@@ -1,0 +1,168 @@
+"""benchmarks/foreign_simulators: a policy file run with numpy and onnxruntime alone does what rlstack's runner does."""
+
+from __future__ import annotations
+
+import ast
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlstack.kinds.quadrotor.spec import load_quadrotor
+from rlstack.policies import load_policy, robot_inputs
+from rlstack.robots import frames
+from tests.support.benchmarks import FOLDER, load_benchmark
+
+SCRIPTS = FOLDER / "foreign_simulators"
+SHIPPED = FOLDER.parent / "policies" / "quadrotor_foundation" / "policy.onnx"
+
+
+@pytest.fixture(scope="module")
+def scripts() -> Any:
+    """The folder's modules that need no simulator."""
+    sys.path.insert(0, str(SCRIPTS))
+    try:
+        import delays
+        import flights
+        import policy_file
+        import reaches
+        import scans
+
+        yield {module.__name__: module for module in (policy_file, flights, delays, scans, reaches)}
+    finally:
+        sys.path.remove(str(SCRIPTS))
+
+
+def signals(rng: np.random.Generator, count: int) -> dict[str, Any]:
+    turn = rng.normal(size=(count, 4))
+    return {
+        "position": rng.normal(size=(count, 3)),
+        "orientation": turn / np.linalg.norm(turn, axis=1, keepdims=True),
+        "linear_velocity": rng.normal(size=(count, 3)),
+        "angular_velocity": rng.normal(size=(count, 3)),
+        "path_time": np.tile([0.0, 1.0], (count, 1)),
+        "path_position": rng.normal(size=(count, 2, 3)),
+        "path_orientation": np.tile([0.0, 0.0, 0.0, 1.0], (count, 2, 1)),
+    }
+
+
+def test_the_runner_equals_rlstacks_own_over_a_recurrent_flight(scripts: Any) -> None:
+    robot, rng, count = load_quadrotor("crazyflie"), np.random.default_rng(5), 3
+    theirs, ours = scripts["policy_file"].PolicyFile(SHIPPED), load_policy(SHIPPED, robot=robot)
+    constants = {name: np.tile(value, (count, *[1] * value.ndim)) for name, value in robot_inputs(robot).items()}
+    low, high = robot.rotor_model.speed_min_rad_s, robot.rotor_model.speed_max_rad_s
+    for _ in range(2):  # the second flight begins without memory of the first
+        theirs.reset(count)
+        ours.reset(count)
+        for _ in range(20):
+            seen = signals(rng, count)
+            found = theirs.step({**seen, **constants})["rotor_speed"]
+            np.testing.assert_array_equal(np.clip(found, low, high), ours.step(seen)["rotor_speed"])
+    assert theirs.rate_hz == ours.contract.rate_hz
+
+
+def test_an_input_that_nobody_gives_or_of_another_shape_is_named(scripts: Any) -> None:
+    policy = scripts["policy_file"].PolicyFile(SHIPPED)
+    policy.reset(2)
+    seen = signals(np.random.default_rng(0), 2)
+    with pytest.raises(ValueError, match="'rotor_position'"):
+        policy.step(seen)
+    with pytest.raises(ValueError, match=r"'position' has the shape \(1, 3\)"):
+        policy.step({**seen, "position": np.zeros((1, 3))})
+
+
+def test_nothing_of_rlstack_is_imported_where_the_file_is_run() -> None:
+    for script in SCRIPTS.glob("*.py"):
+        for node in ast.walk(ast.parse(script.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not any(name.split(".")[0] == "rlstack" for name in names), script.name
+
+
+def test_rotations_and_the_odometry_are_in_the_files_conventions(scripts: Any) -> None:
+    flights, rng = scripts["flights"], np.random.default_rng(1)
+    q, v = rng.normal(size=(2, 20, 4))
+    q, v = q / np.linalg.norm(q, axis=1, keepdims=True), v[:, :3]
+    np.testing.assert_allclose(flights.into_body(q, v), frames.rotate_inverse(q, v), atol=1e-12)
+    np.testing.assert_allclose(flights.multiply(q, q[::-1]), frames.multiply(q, q[::-1]), atol=1e-12)
+    quiet = dict.fromkeys(("position", "orientation", "linear_velocity", "angular_velocity"), 0.0)
+    seen = flights.sensed((v, q, v, v), quiet, rng)
+    np.testing.assert_allclose(seen["linear_velocity"], frames.rotate_inverse(q, v), atol=1e-12)
+    np.testing.assert_allclose(seen["orientation"], q, atol=1e-12)
+
+
+def test_rotors_are_matched_by_place_and_refused_if_they_turn_the_other_way(scripts: Any) -> None:
+    job = load_benchmark("foreign_simulators").flights("quadrotor_hover", 2)
+    rotors = job["robot"]["rotors"]
+    place = np.array([rotor["position_m"] for rotor in rotors])
+    sign = np.array([rotor["yaw_torque_sign"] for rotor in rotors])
+    order = np.array([2, 0, 3, 1])
+    found = scripts["flights"].motor_order(place[order], sign[order], job["robot"])
+    np.testing.assert_array_equal(found, order)
+    with pytest.raises(ValueError, match="are not those of"):
+        scripts["flights"].motor_order(place, -sign, job["robot"])
+
+
+def test_flights_count_by_the_tasks_criterion(scripts: Any) -> None:
+    criteria = load_benchmark("foreign_simulators").flights("quadrotor_hover", 2)["criteria"]
+    error = np.full((800, 4), 0.01)
+    error[350, 1] = 0.15  # outside 0.1 m in the window
+    error[100, 2] = 1.9  # far before the window
+    error[700:, 3] = math.inf
+    found = scripts["flights"].figures(error, np.zeros_like(error), criteria, 100.0)
+    assert (found["success"], found["within_0_1"], found["lost"], found["stable"]) == (0.75, 0.5, 0.25, 0.75)
+
+
+def test_what_is_late_is_of_that_many_periods_ago(scripts: Any) -> None:
+    late = scripts["delays"].Delay(0.02, 0.01)
+    assert [late({"x": k})["x"] for k in range(5)] == [0, 0, 0, 1, 2]
+    with pytest.raises(ValueError, match="no multiple"):
+        scripts["delays"].Delay(0.015, 0.01)
+
+
+def test_scans_are_filled_as_the_policy_node_fills_them(scripts: Any) -> None:
+    from rlstack.interfaces.scan_messages import finite_ranges
+
+    scan = {
+        "rays": 360,
+        "angle_min_rad": 0.0,
+        "angle_increment_rad": math.radians(1.0),
+        "range_min_m": 0.16,
+        "range_max_m": 8.0,
+    }
+    rng = np.random.default_rng(2)
+    ranges = rng.uniform(0.1, 9.0, 360)
+    ranges[rng.random(360) < 0.3] = np.nan
+    ranges[50:80] = np.nan
+    ranges[rng.random(360) < 0.1] = np.inf
+    expected = finite_ranges(ranges, increment_rad=math.radians(1.0), range_min_m=0.16, range_max_m=8.0, turns=True)
+    np.testing.assert_array_equal(scripts["scans"].finite(ranges, scan), expected)
+    beams = np.linspace(-math.pi, math.pi, 361)
+    chosen = scripts["scans"].nearest(beams, scan)
+    off = (beams[chosen] - np.radians(np.arange(360)) + math.pi) % (2.0 * math.pi) - math.pi
+    assert np.abs(off).max() < 1e-9
+
+
+def test_reaching_is_judged_to_the_end(scripts: Any) -> None:
+    job = {"tolerance_m": 0.01, "hold_s": 0.25}
+    distance = np.full((3, 100), 0.005)
+    distance[1, 95] = 0.02  # lets go at the end
+    distance[2] = 0.02
+    found = scripts["reaches"].figures(distance, job, 20.0)
+    assert found["success"] == pytest.approx(2 / 3) and found["held"] == pytest.approx(1 / 3)
+
+
+def test_every_simulator_has_a_script_and_pinned_versions() -> None:
+    benchmark = load_benchmark("foreign_simulators")
+    for name, simulator in benchmark.SIMULATORS.items():
+        assert (Path(SCRIPTS) / simulator.script).is_file(), name
+        assert all("==" in package for package in (benchmark.RUNTIME, *simulator.packages)), name
+        assert simulator.kind in benchmark.JOBS and simulator.kind in benchmark.DELAYS_S
+
+
+def test_a_table_shows_shares_millimetres_and_degrees() -> None:
+    rows = [{"policy": "p", "delay_s": 0.01, "success": 0.995, "error_m": 0.0042, "yaw_error_rad": math.pi / 2}]
+    assert "| p | 10 ms | 99.5% | 4.2 | 90.0 |" in load_benchmark("foreign_simulators").table(rows)
