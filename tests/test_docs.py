@@ -10,6 +10,7 @@ import sys
 import types
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,12 +20,15 @@ from rlstack import cli
 from rlstack.control.hover import HoverController
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
+from rlstack.interfaces.scan_messages import finite_ranges
 from rlstack.interfaces.signals import COMMANDED, SENSED
 from rlstack.kinds.quadrotor.guard_config import QuadrotorGuardConfig
 from rlstack.kinds.quadrotor.spec import load_quadrotor
+from rlstack.policies import load_policy
 from rlstack.robots import frames
 from rlstack.sim.backends.mujoco import MujocoBackend
 from tests.support import docs
+from tests.support.bases import turtlebot, write_driving_policy
 from tests.support.policies import write_constant_policy, write_hover_policy
 
 NAMES = [str(page.relative_to(docs.ROOT)) for page in docs.PAGES]
@@ -211,7 +215,7 @@ def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_policy_files_programs_run(policy: Path, examples: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    running, writing = docs.blocks("docs/policy-file.md", "python")
+    running, _, writing = docs.blocks("docs/policy-file.md", "python")
     (examples / "policy.onnx").write_bytes(policy.read_bytes())
     exec(running, {})
     assert len(re.findall(r"\d+\.", capsys.readouterr().out)) == 4, "four rotor speeds"
@@ -289,6 +293,31 @@ def test_the_task_example_trains_and_exports(examples: Path) -> None:
     assert contract.task == "quadrotor_catch"
     assert contract.training["recipe"]["task_settings"]["upright"] == 0.7
     assert contract.envelope.conditions["tilt_rad"] == pytest.approx(np.pi)
+
+
+def test_a_policy_file_is_used_with_numpy_and_onnxruntime_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page's program against rlstack's own reader and runner, on scans with every kind of gap."""
+    robot = turtlebot()
+    write_driving_policy(tmp_path / "policy.onnx", robot)
+    monkeypatch.chdir(tmp_path)
+    program = docs.blocks("docs/policy-file.md", "python")[1]
+    names: dict[str, Any] = {}
+    exec(program, names)
+    policy = load_policy(tmp_path / "policy.onnx", robot=robot)
+    lidar, rng = robot.lidars["scan"], np.random.default_rng(0)
+    for gaps in (0.0, 0.3, 0.97):
+        ranges = rng.uniform(lidar.range_min_m, lidar.range_max_m, lidar.rays)
+        ranges[rng.random(lidar.rays) < 0.1], ranges[rng.random(lidar.rays) < 0.1] = np.inf, -np.inf
+        ranges[rng.random(lidar.rays) < gaps] = np.nan
+        limits = {"range_min_m": lidar.range_min_m, "range_max_m": lidar.range_max_m, "turns": True}
+        expected = finite_ranges(ranges, increment_rad=lidar.angle_increment_rad, **limits)
+        (port,) = (one for one in names["contract"]["inputs"] if one["scan"])
+        assert names["filled"](ranges, port) == pytest.approx(expected)
+        inputs = {one.name: np.full(one.shape, 0.2) for one in policy.contract.inputs}
+        found = names["step"]({**inputs, "scan": ranges})
+        assert found == pytest.approx(policy.step({**inputs, "scan": expected})["twist"], abs=1e-6)
 
 
 @pytest.mark.integration

@@ -17,11 +17,14 @@ from rlstack.bringup.robot_group import checked_namespace
 from rlstack.bringup.supervisor import child_environment
 from rlstack.bringup.system import deploy_system, simulate_system, train_system
 from rlstack.errors import UserError
+from rlstack.files import write_json
+from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.sim.world import load_world
 from tests.kinds.manipulator.guard_loop import panda
 from tests.policies.test_people import write_wary_policy
 from tests.support.arms import write_posture_policy
 from tests.support.bases import turtlebot, write_exploring_policy
+from tests.support.policies import write_hover_policy
 
 
 def by_name(system):
@@ -228,6 +231,20 @@ def test_a_robot_with_a_driver_of_its_own_gets_no_robot_node_and_is_not_armed():
     assert "scan:=lidar" in processes["guard"].command() and processes["guard"].namespace == "/"
     with pytest.raises(UserError, match="A world needs a simulator"):
         deploy_system("policy.onnx", backend="topics", world="room", **BASE)
+
+
+def test_the_topics_of_a_real_robot_are_checked_before_arming(tmp_path):
+    policy = write_hover_policy(tmp_path / "policy.onnx", load_quadrotor("crazyflie"))
+    write_json(tmp_path / "verify.json", {"reality": {"axes": {"observation_delay_s": {"margin": 0.02}}}})
+    real = by_name(deploy_system(policy, backend="topics"))
+    assert real["policy"].parameters["live_check"] is True and real["guard"].parameters["require_live_check"] is True
+    assert real["guard"].parameters["observation_delay_s"] == 0.02
+    forced = by_name(deploy_system(policy, backend="topics", require_live_check=False))
+    assert forced["policy"].parameters["live_check"] is True  # it is told all the same
+    assert "require_live_check" not in forced["guard"].parameters
+    simulated = by_name(deploy_system(policy))
+    assert "live_check" not in simulated["policy"].parameters
+    assert "require_live_check" not in simulated["guard"].parameters
 
 
 @pytest.mark.parametrize(

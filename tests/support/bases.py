@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
 from rlstack.kinds.wheeled_base.spec import WheeledBase
-from rlstack.policies import contract_for, write_policy
+from rlstack.policies import contract_for, envelope_for, write_policy
 from rlstack.robots import load_robot
 
 OPSET, IR_VERSION = 17, 8
@@ -24,6 +25,7 @@ def turtlebot() -> WheeledBase:
 def write_driving_policy(path: Path, robot: WheeledBase, rate_hz: float = 10.0) -> Path:
     """Write a policy that turns to the goal and drives there, more slowly where the scan is short."""
     contract = contract_for(robot, INPUTS, ("twist",), name="drive", task="test", rate_hz=rate_hz)
+    contract = replace(contract, envelope=envelope_for(robot, contract.inputs, rate_hz))
     low, high = contract.outputs[0].minimum, contract.outputs[0].maximum
     constants = {
         "zero": np.array([0], dtype=np.int64),

@@ -57,7 +57,7 @@ def checked_deployment(
             on.
     """
     robot = chosen_robot(policy, robot)
-    system = deploy_system(policy, robot, backend, **options)
+    system = deploy_system(policy, robot, backend, require_live_check=not force, **options)
     if teleop:
         system = with_human(system, load_robot(robot))
     if not policy:
@@ -131,12 +131,12 @@ def deploy(
     goals: dict[str, Any] = {process.namespace: process.parameters["goal_position"] for process in policies}
     monitor = Monitor(goals, deployment.tracked(inputs))
     started = shown = moved = time.monotonic()
-    last_s = -1.0
+    last_s, said = -1.0, ""
 
     supervisor = Supervisor(system)
 
     def tick() -> bool:
-        nonlocal shown, moved, last_s
+        nonlocal shown, moved, last_s, said
         monitor.spin(0.05)
         now = time.monotonic()
         if not monitor.seen and now - started > FIRST_ODOMETRY_S + START_S * (len(policies) - 1):
@@ -148,6 +148,15 @@ def deploy(
         if now - shown >= _STATUS_PERIOD_S:
             shown = now
             print(monitor.line(), flush=True)
+        if (told := monitor.live_check) != said:
+            said = told
+            if told and not (force or monitor.armed):
+                raise UserError(
+                    f"Not armed: outside of what the policy is proven for: {told}. Correct the topics, or run it anyway"
+                    " with --force."
+                )
+            if told:
+                print(f"rlstack: outside of what the policy is proven for: {told}.", file=sys.stderr, flush=True)
         if not monitor.armed and not {process.name for process in policies} & set(supervisor.alive()):
             return False  # without a policy nothing will move; once armed, the guard continues without it
         return seconds is None or monitor.seconds < seconds

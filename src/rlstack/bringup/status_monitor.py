@@ -98,6 +98,11 @@ class Monitor:
         """Whether any guard has been armed."""
         return any(robot.armed for robot in self._robots.values())
 
+    @property
+    def live_check(self) -> str:
+        """What the policies' inputs are outside of, before arming; empty if nothing, or not measured."""
+        return "; ".join(robot.live_check for robot in self._robots.values() if robot.live_check)
+
     def spin(self, timeout_s: float) -> None:
         """Process received messages, waiting at most ``timeout_s``; with several robots only the newest ones."""
         if len(self._robots) == 1:
@@ -165,6 +170,8 @@ class _Monitored:
         for use in QUALITIES:
             subscribe(topics.GOAL_PATH, listener, use, raw=True)
         subscribe(topics.GUARD_MODE, self._on_mode, "latched")
+        self.live_check = ""
+        subscribe(topics.LIVE_CHECK, self._on_live_check, "latched")
 
     @property
     def seconds(self) -> float:
@@ -206,6 +213,9 @@ class _Monitored:
         self._path_begins_ns = first + (self._last_ns if from_now else 0)
         time_s = (path.stamp_ns - first) / NANOSECONDS
         self._path = Paths(time_s[None], path.position[None], np.zeros((1, len(time_s))))
+
+    def _on_live_check(self, message: Any) -> None:
+        self.live_check = message.data
 
     def _on_mode(self, message: Any) -> None:
         self.mode = message.data

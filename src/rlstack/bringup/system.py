@@ -18,6 +18,7 @@ from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.signals import SENSED
 from rlstack.policies import find_policy, load_policy
+from rlstack.policies.proven import proven_for, record_beside
 from rlstack.robots import load_robot
 from rlstack.sim.world import load_world
 
@@ -51,6 +52,7 @@ def deploy_system(
     noise_seed: int = 0,
     remap: Sequence[str] = (),
     ports: PolicyPorts | None = None,
+    require_live_check: bool = True,
     **options: Any,
 ) -> System:
     """Describe robots driven by a policy: the robot node, and for each robot a policy node and a guard between them.
@@ -75,6 +77,8 @@ def deploy_system(
         noise_seed: Seed of the simulated sensors' noise.
         remap: Topic remappings, each ``ours:=theirs``, such as ``cmd_vel:=platform/cmd_vel``.
         ports: Interface of a policy whose file does not exist yet; None: read from the file.
+        require_live_check: Whether the guard of a real robot refuses to arm while delay, rate or noise of the policy's
+            inputs are outside of what the policy is proven for.
         options: Fields of :class:`rlstack.bringup.kind_deployment.DeployOptions`; each kind takes some of them.
 
     Raises:
@@ -101,6 +105,10 @@ def deploy_system(
     commander = deployment.commander(policy, ports, given, group, lock_step)
     helpers = deployment.helpers(ports, given, lock_step)
     timeouts = deployment.timeouts(None if ports is None else ports.rate_hz)
+    contract = None if ports is None else ports.contract
+    checks = commander.name == "policy" and contract is not None and not group.simulated
+    late = None if contract is None else proven_for(contract, record_beside(find_policy(policy)))
+    late_s = 0.0 if late is None else late.most("observation_delay_s", 0.0)
     types, sensors = deployment.command_parameters(given), deployment.sensor_parameters(given)
     remappings = remapped(remap)
 
@@ -129,6 +137,8 @@ def deploy_system(
             **deployment.fence(group.fence_m),
             **types,
             **timeouts.guard,
+            **({"require_live_check": True} if checks and require_live_check else {}),
+            **({"observation_delay_s": late_s} if late_s else {}),
             **deployment.guard_parameters(given, place),
         }
         processes.append(node(space, "guard", guard, f"nothing may {deployment.VERBS[0]} without the guard"))
@@ -141,6 +151,7 @@ def deploy_system(
         commands: dict[str, Parameter] = {
             **commander.parameters,
             **(waits if commander.waits else {}),
+            **({"live_check": True} if checks else {}),
             "goal_position": place,
             "goal_yaw": float(given.goal_yaw_rad),
         }
@@ -149,7 +160,7 @@ def deploy_system(
         for helper in helpers:
             parameters = {"robot": file, **helper.parameters, **sensors}
             processes.append(node(space, helper.name, parameters, helper.why, when_it_ends=goes_on))
-    return System(name="deploy", processes=tuple(processes), contract=None if ports is None else ports.contract)
+    return System(name="deploy", processes=tuple(processes), contract=contract)
 
 
 def check_scene(world: str, ports: PolicyPorts) -> None:

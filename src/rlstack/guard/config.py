@@ -23,6 +23,13 @@ class GuardConfig(ABC):
 
     control_rate_hz: float = value(unit="Hz", above=0.0)
     observation_timeout_s: float = value(0.2, unit="s", above=0.0, text="Longest time without a valid observation")
+    observation_delay_s: float = value(
+        0.0,
+        unit="s",
+        at_least=0.0,
+        at_most=1.0,
+        text="How late observations may be that the policy is proven for: its commands may answer ones older by this",
+    )
     recover_after_s: float = value(
         1.0, unit="s", at_least=0.0, text="How long a late policy must be on time again before it commands again"
     )

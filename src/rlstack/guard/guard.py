@@ -86,7 +86,7 @@ class Guard(ABC, Generic[Seen]):
         self.stopped_unseen = False
         """Whether it stopped before the robot had moved, only because observations were missing."""
         self._clock = Clock(config.observation_timeout_s)
-        self._monitor = PolicyMonitor(self.elements, config.staleness_s, config.period_s)
+        self._monitor = PolicyMonitor(self.elements, config.staleness_s, config.period_s, config.observation_delay_s)
         self._seen: Seen | None = None
         self._seen_t = self._newest_stamp_s = -math.inf
         self._refused_observation = "none has arrived"

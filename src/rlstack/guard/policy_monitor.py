@@ -55,10 +55,12 @@ class PolicyMonitor:
         elements: Width of a command.
         staleness_s: Age at which a command is stale, and the longest gap between valid ones.
         lead_s: How far a stamp may be ahead of the time, as clocks of two processes differ.
+        delay_s: How much older a command's observation may be, because observations arrive late.
     """
 
-    def __init__(self, elements: int, staleness_s: float, lead_s: float) -> None:
+    def __init__(self, elements: int, staleness_s: float, lead_s: float, delay_s: float = 0.0) -> None:
         self._elements, self._staleness_s, self._lead_s = elements, staleness_s, lead_s
+        self._delay_s = delay_s
         self._stamp_s = -math.inf
         self._good_t = -math.inf
         self._good_since_t = math.inf
@@ -97,7 +99,7 @@ class PolicyMonitor:
         # a policy that is faster than its odometry answers the newest observation again until that is stale
         if not stamp_s >= self._stamp_s:
             problem = f"the policy's stamp goes back ({stamp_s:.3f} after {self._stamp_s:.3f} s)"
-        elif not time_s - stamp_s <= self._staleness_s + SLACK_S:
+        elif not time_s - stamp_s <= self._staleness_s + self._delay_s + SLACK_S:
             problem = f"the policy's command is stale ({time_s - stamp_s:.3f} s old)"
         elif not stamp_s - time_s <= self._lead_s + SLACK_S:
             problem = f"the policy's stamp is {stamp_s - time_s:.3f} s ahead of the time"

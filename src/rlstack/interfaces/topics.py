@@ -32,6 +32,8 @@ POLICY_PREFIX = "policy/"
 GUARD_MODE = "guard/mode"
 GUARD_INTERVENTIONS = "guard/interventions"
 """Number of times that the guard has taken over from the policy since it was configured."""
+LIVE_CHECK = "live_check"
+"""What the policy node has measured of its inputs that is not proven, before arming; empty if all are. Latched."""
 DIAGNOSTICS = "diagnostics"
 MARKERS = "markers"
 TELEOP_TWIST = "teleop/twist"
@@ -76,6 +78,7 @@ TYPES: dict[str, str] = {
     MAP: "nav_msgs/msg/OccupancyGrid",
     GUARD_MODE: "std_msgs/msg/String",
     GUARD_INTERVENTIONS: "std_msgs/msg/UInt32",
+    LIVE_CHECK: "std_msgs/msg/String",
     DIAGNOSTICS: "diagnostic_msgs/msg/DiagnosticArray",
     MARKERS: "visualization_msgs/msg/MarkerArray",
     WORLD_MARKERS: "visualization_msgs/msg/MarkerArray",

@@ -35,6 +35,11 @@ PARAMETERS = (
     Parameter("robot", "crazyflie", "Name of the robot, or the path of its YAML file."),
     Parameter("lock_step", False, "Simulated time waits for every command."),
     Parameter("auto_arm", False, "Arm automatically, once, when observations are steady and the policy answers."),
+    Parameter(
+        "require_live_check",
+        False,
+        "Refuse to arm until the policy node's live check of its inputs (live_check) has found nothing.",
+    ),
     Parameter("allow_wider", False, "Allow limits wider than the robot file's, for simulated tests."),
     Parameter(
         "policy_timeout_s",
@@ -91,6 +96,9 @@ class GuardNode(ManagedNode):
         self.server(SetBool, topics.ARM, self._on_arm)
         self.server(Trigger, topics.ESTOP, self._on_estop)
         self.server(Trigger, topics.CLEAR_ESTOP, self._on_clear_estop)
+        self._live_check: str | None = None
+        if self.parameters["require_live_check"]:
+            self.subscriber(topics.type_of(topics.LIVE_CHECK), topics.LIVE_CHECK, self._on_live_check, "latched")
         self._counts = dict.fromkeys(("observations", "policy commands", "clipped", "refused"), 0)
         if self.guard.notes:
             self.get_logger().warning(self.guard.notes)
@@ -214,7 +222,7 @@ class GuardNode(ManagedNode):
             return
         self._policy_there = True
         if self._may_auto_arm(numbers):
-            armed, why = self.guard.arm(self._now_s())
+            armed, why = self._arm()
             self._auto_arm_left = not armed
             if armed:
                 self._show_mode(self.guard)
@@ -246,13 +254,25 @@ class GuardNode(ManagedNode):
             stamp, observed = self._waiting
             self._answer(stamp, self.guard.policy_missing(self._seconds(stamp)), observed)
 
+    def _arm(self) -> tuple[bool, str]:
+        """Arm; return whether it is armed, and the reason."""
+        if self.parameters["require_live_check"] and self.guard.mode is CommonMode.DISARMED:
+            if self._live_check is None:
+                return False, "the policy node is still measuring its inputs: arm in a few seconds"
+            if self._live_check:
+                return False, f"outside of what the policy is proven for: {self._live_check}"
+        return self.guard.arm(self._now_s())
+
+    def _on_live_check(self, message: Any) -> None:
+        self._live_check = message.data
+
     # Services ------------------------------------------------------------------------------------------------
 
     def _on_arm(self, request: Any, response: Any) -> Any:
         if not self.active or self._origin_ns is None:
             response.message = "No observation has arrived yet, or the guard is not active."
         elif request.data:
-            response.success, response.message = self.guard.arm(self._now_s())
+            response.success, response.message = self._arm()
             self._show_mode(self.guard)
         else:
             self._auto_arm_left = False

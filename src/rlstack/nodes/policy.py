@@ -18,6 +18,7 @@ from rlstack.interfaces.signals import SENSED
 from rlstack.interfaces.timing import StampClock
 from rlstack.nodes.command_messages import command_message
 from rlstack.nodes.goal_subscriptions import BAD_GOAL, QUALITIES, PathListener, is_goal
+from rlstack.nodes.live_check import WINDOW_S, LiveCheck
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.policy_loop import Answer, PolicyLoop
 from rlstack.nodes.progress_checker import ProgressChecker
@@ -25,11 +26,15 @@ from rlstack.nodes.runtime import ManagedNode
 from rlstack.nodes.sensor_readers import SCAN_PARAMETERS, cameras_of, every_ns, reader
 from rlstack.nodes.topic_timeout import TopicTimeout
 from rlstack.policies import Contract, Policy, Port, load_policy, robot_name
+from rlstack.policies.proven import proven_for, record_beside
 from rlstack.robots import RobotSpec, load_robot
 from rlstack.robots.frames import from_yaw
 
 _NAN = math.nan
 _GOAL_PERIOD_S = 0.2
+_CHECK_PERIOD_S = 0.5
+_STANDING = ("", "disarmed", "estop")
+"""The guard's modes in which the robot stands still, and no mode yet."""
 
 PARAMETERS = (
     Parameter("policy", "", "Path of the policy file (ONNX)."),
@@ -62,6 +67,11 @@ PARAMETERS = (
         "Age from which a camera image is too old to act on, s; 0: the policy's own.",
         minimum=0.0,
         maximum=10.0,
+    ),
+    Parameter(
+        "live_check",
+        False,
+        "Whether to compare delay, rate and noise of the inputs with what the policy is proven for, while disarmed.",
     ),
     Parameter("goal_tolerance_m", 0.2, "Distance at which a base's goal counts as reached, m.", minimum=0.001),
     Parameter(
@@ -131,8 +141,15 @@ class PolicyNode(ManagedNode):
         # path wins over a simultaneous goal.
         for topic in sorted(by_topic.keys() - {topics.GOAL}, key=lambda topic: topic != topics.GOAL_PATH):
             self._subscribe(topic, by_topic[topic])
-        if contract.state and not self._lock_step:  # for reproducible runs, lock step follows stamps alone
-            self._mode = ""
+        self._check: LiveCheck | None = None
+        self._checked: str | None = None
+        if self.parameters["live_check"] and robot is not None and not self._lock_step:
+            record = record_beside(self._policy.path)
+            self._check = LiveCheck(contract, proven_for(contract, record), robot)
+            self._check_publisher = self.publisher(topics.type_of(topics.LIVE_CHECK), topics.LIVE_CHECK, "latched")
+        self._mode = ""
+        # for reproducible runs, lock step follows stamps alone
+        if (contract.state and not self._lock_step) or self._check is not None:
             self.subscriber(topics.type_of(topics.GUARD_MODE), topics.GUARD_MODE, self._on_mode, "latched")
 
     def activate(self) -> None:
@@ -140,6 +157,8 @@ class PolicyNode(ManagedNode):
         self._loop.reset()
         self._use_default_goal()
         self.every(_GOAL_PERIOD_S, self._use_default_goal)  # its parameters are live
+        if self._check is not None:
+            self.every(_CHECK_PERIOD_S, self._report_check)
         self._timeout.start()
         self._timer = self.every(1e-9 * self._loop.next_tick_ns, self._tick)
         self._tick_ns = self._loop.next_tick_ns
@@ -209,6 +228,8 @@ class PolicyNode(ManagedNode):
                 self._timeout.refused[topic] = str(error)
                 self.warn(f"A message on the topic {self.resolve_topic_name(topic)} was refused: {error}.", topic)
                 return
+            if self._check is not None and self._mode in _STANDING:
+                self._check.add(topic, stamp, time.time_ns(), values)
             if is_trigger:
                 stamps.observe(stamp, time.monotonic_ns(), time.time_ns())
             answer = loop.on_message(topic, stamp, values)
@@ -273,9 +294,26 @@ class PolicyNode(ManagedNode):
             self._received.add(topics.GOAL_PATH)
             self._rest_at(goal["goal_position"], goal["goal_orientation"])
 
+    def _report_check(self) -> None:
+        """Publish the findings of the live check when they change, while the robot is disarmed."""
+        check = self._check
+        if check is None or self._mode not in _STANDING or check.measured_for_s(time.time_ns()) < WINDOW_S:
+            return
+        text = "; ".join(check.findings())
+        if text == self._checked:
+            return
+        self._checked = text
+        if text:
+            self.warn(f"Outside of what the policy is proven for: {text}.", "live check")
+        message = topics.type_of(topics.LIVE_CHECK)()
+        message.data = text
+        self._check_publisher.publish(message)
+
     def _on_mode(self, message: Any) -> None:
         before, self._mode = self._mode, message.data
-        if self._mode == "policy" and before != "policy":
+        if self._check is not None and self._mode in _STANDING and before not in _STANDING:
+            self._check.restart()
+        if self._policy.contract.state and self._mode == "policy" and before != "policy":
             self._loop.reset()
 
 
