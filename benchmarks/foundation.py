@@ -9,8 +9,10 @@ second. The error is each flight's mean distance from the goal over the last sec
 The figure-eight is 2 m by 1 m, 5.5 s a lap, from hover at its start, due at full speed at once; its RMSE is over the
 whole flight. A policy that takes no path is given position and velocity relative to where it should be, as RAPTOR's
 examples do. Robot files are flown as they are, with their drag and without disturbance, each many times.
+--departures flies the trial "disturbed" with what verification departs in: observations 10, 20 and 30 ms late, commands
+20 ms late, noise three times that of the robot file, half the control rate.
 
-    python benchmarks/foundation.py [--policy FILE ...] [--vehicles 1000] [--seed 77000] [--json FILE]
+    python benchmarks/foundation.py [--policy FILE ...] [--vehicles 1000] [--seed 77000] [--departures] [--json FILE]
 
 RAPTOR (arXiv 2509.11481) is flown where its checkpoint's package is installed: pip install foundation-policy==1.0.2
 """
@@ -22,7 +24,7 @@ import importlib
 import json
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,7 @@ from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.quadrotor.family import Start, Vehicles, nominal_robot, sample_family
 from rlstack.tasks.quadrotor.paths import Paths
 from rlstack.tasks.quadrotor.trajectories import figure_eight
+from rlstack.verification.departures import NOMINAL, Departures
 from rlstack.verification.flight_trials import rollout
 from rlstack.verification.runner import Steppable
 
@@ -154,6 +157,9 @@ class Trial:
     start: Start
     disturbances: bool
     figure: bool = False
+    departures: Departures = NOMINAL
+    noise: float = 1.0
+    """Factor of the robot file's noise."""
 
 
 FAMILY_TRIALS = (
@@ -164,11 +170,21 @@ FAMILY_TRIALS = (
     Trial("figure-eight", "hover", True, figure=True),
     Trial("figure-eight, calm", "hover", False, figure=True),
 )
+DEPARTURES = (
+    Trial("observed 10 ms late", "ten_arms", True, departures=Departures(observation_delay_s=0.01)),
+    Trial("observed 20 ms late", "ten_arms", True, departures=Departures(observation_delay_s=0.02)),
+    Trial("observed 30 ms late", "ten_arms", True, departures=Departures(observation_delay_s=0.03)),
+    Trial("commands 20 ms late", "ten_arms", True, departures=Departures(command_delay_s=0.02)),
+    Trial("noise x3", "ten_arms", True, noise=3.0),
+    Trial("half the rate", "ten_arms", True, departures=Departures(period=2)),
+    Trial("figure-eight, 20 ms late", "hover", True, figure=True, departures=Departures(observation_delay_s=0.02)),
+)
 ROBOT_TRIALS = (Trial("hover", "ten_arms", False), Trial("figure-eight", "hover", False, figure=True))
 
 
 def fly(load: Loader, robot: Quadrotor, vehicles: Vehicles, trial: Trial, seed: int) -> dict[str, float]:
     """Fly one trial with all vehicles; return its figures."""
+    robot = with_noise(robot, trial.noise)
     policy = load(robot)
     takes_path = any(port.name in PATH_INPUTS for port in policy.contract.inputs)
     count, path = len(vehicles), None
@@ -180,7 +196,7 @@ def fly(load: Loader, robot: Quadrotor, vehicles: Vehicles, trial: Trial, seed: 
     rng = np.random.default_rng([seed, 1])  # not the one of the vehicles
     scenario = vehicles.scenario(rng, robot, disturbances=trial.disturbances, start=trial.start, path=path)
     with np.errstate(over="ignore", invalid="ignore"):
-        error = rollout(policy, scenario, robot, FLIGHT_S, noise_seed=seed).error_m
+        error = rollout(policy, scenario, robot, FLIGHT_S, noise_seed=seed, departures=trial.departures).error_m
     return figures(error, policy.contract.rate_hz)
 
 
@@ -196,6 +212,15 @@ def figures(error: Array, rate_hz: float) -> dict[str, float]:
         "rmse_median_m": float(np.median(rmse)),
         "rmse_p95_m": float(np.quantile(rmse, 0.95, method="higher")),
     }
+
+
+def with_noise(robot: Quadrotor, factor: float) -> Quadrotor:
+    """Return ``robot`` with the noise of its odometry times ``factor``."""
+    if factor == 1.0:
+        return robot
+    odom = robot.sensors["odom"]
+    louder = {f.name: factor * getattr(odom, f.name) for f in fields(odom) if "_noise_" in f.name}
+    return replace(robot, sensors={**robot.sensors, "odom": replace(odom, **louder)})
 
 
 def as_in_file(robot: Quadrotor, count: int) -> Vehicles:
@@ -237,6 +262,7 @@ def main() -> None:
     parser.add_argument(
         "--no-drag", action="store_true", help="fly the robot files without drag, as RAPTOR's simulator"
     )
+    parser.add_argument("--departures", action="store_true", help="fly the family with delays, noise and half the rate")
     parser.add_argument("--json", help="write all figures here")
     options = parser.parse_args()
 
@@ -244,14 +270,16 @@ def main() -> None:
         return robot if options.noise else replace(robot, sensors={})
 
     policies = loaders(options.policy, not options.no_raptor)
-    family = sensing(nominal_robot(load_quadrotor("crazyflie")))
+    noisy = nominal_robot(load_quadrotor("crazyflie"))
+    family = sensing(noisy)
     vehicles = sample_family(np.random.default_rng(options.seed), options.vehicles, family)
     result: dict[str, Any] = {"seed": options.seed, "vehicles": options.vehicles, "family": {}, "robots": {}}
     print(f"{options.vehicles} vehicles of the family, seed {options.seed}, {FLIGHT_S:g} s")
     header("trial")
-    for trial in FAMILY_TRIALS:
+    for trial in (*FAMILY_TRIALS, *(DEPARTURES if options.departures else ())):
+        flown = noisy if trial.noise != 1.0 else family
         for name, load in policies.items():
-            if (row := attempt(load, family, vehicles, trial, options.seed, name)) is not None:
+            if (row := attempt(load, flown, vehicles, trial, options.seed, name)) is not None:
                 result["family"].setdefault(name, {})[trial.name] = row
     names = robot_names("quadrotor") if options.robots is None else options.robots
     print(f"\nrobot files as they are, {options.flights} flights each, no disturbance")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -101,12 +102,14 @@ class Recorder:
         inputs = ["position", "orientation", "linear_velocity", "angular_velocity", "goal_position"]
         self.contract = contract_for(load_quadrotor("crazyflie"), inputs, ["rotor_speed"], name="", task="")
         self.path = Path("recorder")
+        self.seen: list[Array] = []
 
     def reset(self, batch: int = 1) -> None:
         self.batch = batch
 
     def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         self.inputs = dict(inputs)
+        self.seen.append(inputs["position"])
         return {"rotor_speed": np.zeros((self.batch, 4))}
 
 
@@ -141,6 +144,30 @@ def test_stable_means_near_at_every_instant_of_the_last_second(benchmark: Any) -
     assert row["error_median_m"] == pytest.approx(0.5025)
     assert row["error_p95_m"] == np.inf and benchmark.finite({"a": row})["a"]["error_p95_m"] is None
     assert benchmark.figures(np.full((1001, 4), 0.2), 100.0)["rmse_p95_m"] == pytest.approx(0.2)
+
+
+def test_noise_is_scaled_and_biases_are_not(benchmark: Any) -> None:
+    robot = load_quadrotor("crazyflie")
+    before, after = robot.sensors["odom"], benchmark.with_noise(robot, 3.0).sensors["odom"]
+    assert after.position_noise_m == pytest.approx(3.0 * before.position_noise_m) and before.position_noise_m > 0.0
+    assert after.orientation_noise_rad == pytest.approx(3.0 * before.orientation_noise_rad)
+    assert after.rate_hz == before.rate_hz and benchmark.with_noise(robot, 1.0) is robot
+
+
+def test_departures_reach_the_policy(benchmark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(benchmark, "FLIGHT_S", 0.2)
+    robot = nominal_robot(load_quadrotor("crazyflie"))
+    vehicles = sample_family(np.random.default_rng(0), 2, robot)
+    trials = {trial.name: trial for trial in benchmark.DEPARTURES}
+    late = Recorder()
+    nominal = replace(trials["observed 30 ms late"], departures=benchmark.NOMINAL)
+    seen = []
+    for trial in (trials["observed 30 ms late"], nominal):
+        late.seen = []
+        benchmark.fly(lambda _: late, robot, vehicles, trial, 0)
+        seen.append(np.array(late.seen))
+    np.testing.assert_allclose(seen[0][3:], seen[1][:-3], atol=1e-9)  # three periods late
+    assert np.abs(seen[0][:3] - seen[1][0]).max() < 1e-9  # and before, as it was at the start
 
 
 def test_raptors_checkpoint_flies_here_as_published(benchmark: Any) -> None:

@@ -90,6 +90,15 @@ def test_every_parameter_is_uniform_within_its_range(drawn: Vehicles, name: str)
     np.testing.assert_allclose(quantiles, np.linspace(0.1, 0.9, 9), atol=SHARE)
 
 
+def test_commands_are_late_within_the_range_and_the_vehicles_stay_the_same(robot: Quadrotor, drawn: Vehicles) -> None:
+    late = sample_family(np.random.default_rng(0), COUNT, robot, Family(delay_s=(0.01, 0.03)))
+    assert not drawn.perturbation.delay_s.any()
+    quantiles = np.quantile(late.perturbation.delay_s, [0.0, 0.25, 0.5, 0.75, 1.0])
+    np.testing.assert_allclose(quantiles, [0.01, 0.015, 0.02, 0.025, 0.03], atol=0.02 * SHARE)
+    np.testing.assert_array_equal(late.perturbation.mass_scale, drawn.perturbation.mass_scale)
+    np.testing.assert_array_equal(late.force_sigma_n, drawn.force_sigma_n)
+
+
 def test_parameters_are_independent(drawn: Vehicles) -> None:
     names = [n for n in drawn.parameters if n != "pitch_torque_to_inertia_rad_s2"]  # which is the roll one, scaled
     correlation = np.corrcoef([drawn.parameters[n] for n in names]) - np.eye(len(names))

@@ -18,6 +18,7 @@ from rlstack.tasks.catalog.quadrotor_tracking import TrackingTask
 from rlstack.tasks.core.rollout import DifferentiableRollout, shortened
 from rlstack.tasks.quadrotor import environment
 from rlstack.tasks.quadrotor.environment import QuadrotorEnvironment
+from rlstack.tasks.quadrotor.family import Family
 from rlstack.tasks.quadrotor.task import Noise
 from tests.support.eager import Start
 from tests.support.learning import small_task
@@ -30,6 +31,7 @@ TASKS: dict[str, Any] = {
     "hover": replace(LATE, randomisation=replace(LATE.randomisation, delay_s=(0.0, 0.0))),
     "tracking": TrackingTask(),
     "foundation": FoundationTask(),
+    "foundation, late": FoundationTask(vehicles=Family(delay_s=(0.0, 0.035))),
 }
 every_task = pytest.mark.parametrize("kind", list(TASKS))
 

@@ -37,6 +37,8 @@ class Observation(quadrotor.PathObservation):
 
     ahead_s: tuple[float, ...] = value((0.15, 0.35), unit="s", above=0.0)
     """Times ahead of the observed path points."""
+    action_history: int = value(1, at_least=1, at_most=64)
+    """Number of observed past actions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +79,11 @@ class FoundationTask(QuadrotorTask):
         at_most={"lost": 0.05, "error_m": 0.15, "intervened": 0.05},
         episodes=ENOUGH_OVER_TOPICS,
     )
+
+    @property
+    def max_delay_s(self) -> float:
+        """Longest delay of commands that training draws, s."""
+        return self.vehicles.delay_s[1]
 
     @property
     def path_window(self) -> tuple[int, ...]:
@@ -136,7 +143,7 @@ class FoundationTask(QuadrotorTask):
             UpDirection(),
             observations.PathHeading(),
             *observations.velocities(),
-            ActionHistory(4, 1),
+            ActionHistory(4, settings.action_history),
         ]
         return CanonicalPipeline(chosen, "rotor_speed")
 
@@ -146,6 +153,11 @@ class FoundationTask(QuadrotorTask):
 
         places = (f"{place} in the common frame" for place in CanonicalPipeline.PLACES)
         return tuple((place, "slowest", "fastest", "of the robot's speeds") for place in places)
+
+    def trained_ranges(self, robot: Quadrotor) -> dict[str, tuple[float, float]]:
+        """Return the delays that training varies; the ranges of the vehicles are those of :attr:`family`."""
+        late = self.vehicles.delay_s
+        return {} if late == (0.0, 0.0) else {"command_delay_s": late}
 
     def envelope(self) -> dict[str, float]:
         """Return the conditions that the policy was trained for, with SI units in the keys."""

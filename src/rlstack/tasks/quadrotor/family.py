@@ -51,6 +51,8 @@ class Family:
     rise_time_constant_s: Range = value((0.03, 0.10), unit="s", above=0.0)
     fall_time_constant_s: Range = value((0.03, 0.30), unit="s", above=0.0)
     """Drawn independently of the rise: motors may also slow down faster than they speed up."""
+    delay_s: Range = value((0.0, 0.0), unit="s", at_least=0.0, at_most=0.05)
+    """From a command's arrival to its effect on the motors; to the closed loop the same as late measurements."""
     force: float = value(0.3, at_least=0.0)
     """A vehicle's disturbing forces are normal for each axis with a standard deviation in N of
     ``u * thrust_to_weight * mass_kg / 3``, u uniform from 0 to this times (thrust_to_weight - 1)."""
@@ -198,6 +200,7 @@ def sample_family(rng: np.random.Generator, count: int, reference: Quadrotor, fa
     rise, fall = uniform(family.rise_time_constant_s), uniform(family.fall_time_constant_s)
     force = rng.uniform(0.0, 1.0, count) * family.force * (thrust_to_weight - 1.0) * thrust_to_weight * mass / 3.0
 
+    delay = uniform(family.delay_s)
     top = thrust_to_weight * mass * STANDARD_GRAVITY / len(reference.rotors)  # N, of one rotor
     roll_inertia = arm * top / torque_to_inertia
     ratios = np.array(_NOMINAL_INERTIA) / _NOMINAL_INERTIA[0]
@@ -210,6 +213,7 @@ def sample_family(rng: np.random.Generator, count: int, reference: Quadrotor, fa
         torque_scale=torque_per_thrust / model.torque_per_thrust_m,
         time_constant_scale=np.stack([rise, fall], axis=1) / [model.rise_time_constant_s, model.fall_time_constant_s],
         drag_scale=np.zeros(count),
+        delay_s=delay,
     )
     parameters = {
         "mass_kg": mass,
