@@ -390,3 +390,20 @@ def test_late_people_are_where_they_walked_to(tmp_path: Path) -> None:
         expected = np.clip([0.5e-3 * late_ms, -0.25e-3 * late_ms], -0.2, 0.2)
         assert answer.outputs["twist"] == pytest.approx(expected, abs=1e-6)
     assert loop.on_message("odom", 600 * MS, HERE) is None and "people is 600 ms off" in loop.counts.warning
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"position": np.array([0.0, np.nan, 0.0])}, "position: holds a value that is not finite"),
+        ({"orientation": np.zeros(4)}, "orientation: a quaternion of length 0 is not allowed"),
+    ],
+)
+def test_what_is_not_finite_is_refused_with_a_sentence(tmp_path: Path, wrong: dict[str, np.ndarray], said: str) -> None:
+    path = write_constant_policy(tmp_path / "pose.onnx", ROBOT, 700.0, ("position", "orientation"))
+    loop = PolicyLoop(load_policy(path), latched=LATCHED)
+    good = {"position": np.zeros(3), "orientation": np.array([0.0, 0.0, 0.0, 1.0])}
+    assert loop.on_message("odom", 0, good) is not None
+    assert loop.on_message("odom", 10 * MS, {**good, **wrong}) is None
+    assert loop.counts.refused == 1 and said in loop.counts.last_refusal
+    assert loop.on_message("odom", 20 * MS, good) is not None

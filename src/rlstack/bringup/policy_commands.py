@@ -23,11 +23,13 @@ class Show:
     def run(self) -> int:
         """Print the table."""
         from rlstack.files import write_json
-        from rlstack.policies import describe, load_policy
+        from rlstack.policies import describe, find_policy, load_policy
+        from rlstack.policies.margins_table import describe_margins
         from rlstack.schema import to_data
 
         contract = load_policy(self.policy).contract
         print(describe(contract))
+        print(describe_margins(find_policy(self.policy)), end="")
         if self.json is not None:
             write_json(self.json, to_data(contract))
         return 0

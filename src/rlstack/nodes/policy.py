@@ -232,9 +232,12 @@ class PolicyNode(ManagedNode):
                 self._check.add(topic, stamp, time.time_ns(), values)
             if is_trigger:
                 stamps.observe(stamp, time.monotonic_ns(), time.time_ns())
+            refused = loop.counts.refused
             answer = loop.on_message(topic, stamp, values)
             if answer is not None:
                 self._send(answer)
+            elif loop.counts.refused != refused:
+                self.warn(f"The policy was not stepped: {loop.counts.last_refusal}", "refused input")
 
         self.subscriber(kind, topic, receive, quality, raw=True)
 
