@@ -268,7 +268,8 @@ class ArmTask(Task, ABC):
     def envelope(self) -> dict[str, float]:
         """Return the conditions that the policy was trained for, with SI units in the keys."""
         named = self.goals.ends("goal", "xy" if self.on_table else "xyz")
-        return {"tolerance_m": self.tolerance_m, "episode_s": self.episode_s, **named}
+        places = {**self.workspace.ends("workspace"), **self.starts.ends("start")}
+        return {"tolerance_m": self.tolerance_m, "episode_s": self.episode_s, **named, **places}
 
     def input_noise(self, robot: Manipulator) -> dict[str, float]:
         """Return the standard deviation of training's noise by input."""
