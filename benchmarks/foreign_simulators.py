@@ -6,7 +6,8 @@ The names are tasks: quadrotor_hover, quadrotor_foundation, base_navigation, bas
 runs in every simulator below of its kind, from the task's held-out starts (on its held-out maps), with that
 simulator's parameters as they are ("theirs") and with those of the policy's robot ("ours"), without and with
 observations that are late. The process that simulates runs the file with numpy and onnxruntime alone
-(benchmarks/foreign_simulators/policy_file.py); starts, maps and the robot's numbers come to it in a JSON file.
+(benchmarks/foreign_simulators/policy_file.py); starts, maps and the robot's numbers come to it in a JSON file. Flights
+are made in rlstack's own batch simulator, too.
 
 Environments are made on first use, with the versions below, in --environments (a folder for each). l2f compiles for
 minutes and needs 5 GB of memory. gym-pybullet-drones is not on PyPI: clone it, and give its folder with
@@ -22,22 +23,20 @@ import subprocess
 import sys
 import tempfile
 import venv
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from foreign_trials import JOBS, SEED, flights
 
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import load_quadrotor
-from rlstack.tasks.quadrotor.sampling import Randomisation, Starts
 
 FOLDER = Path(__file__).with_suffix("")
 RUNTIME, NUMPY = "onnxruntime==1.31.1", "numpy==2.4.6"
 """What a policy file needs; robosuite needs an older numpy."""
-SEED = 424242
-"""Not one of training, tuning or verification."""
 DELAYS_S = {
     "quadrotor": (0.0, 0.01, 0.02, 0.03),
     "wheeled_base": (0.0, 0.2),
@@ -45,7 +44,7 @@ DELAYS_S = {
     "manipulator": (0.0, 0.1),
 }
 """Age of what is seen, by kind of trial: odometry; the scan; people; joints."""
-CHECKOUT = "gym-pybullet-drones"
+CHECKOUT, HOME = "gym-pybullet-drones", "rlstack"
 
 
 @dataclass(frozen=True)
@@ -71,6 +70,7 @@ class Simulator:
 
 FLIGHTS, FLOWN = ("quadrotor_hover", "quadrotor_foundation"), ("theirs", "theirs, by thrust", "ours")
 SIMULATORS = {
+    HOME: Simulator("quadrotor", "", (), FLIGHTS, ("ours",)),
     "l2f": Simulator("quadrotor", "fly_l2f.py", ("l2f==2.0.18",), FLIGHTS, ("theirs", "their family", "ours")),
     "crazyflow": Simulator("quadrotor", "fly_crazyflow.py", ("crazyflow==0.4.0",), FLIGHTS, FLOWN),
     CHECKOUT: Simulator(
@@ -82,10 +82,10 @@ SIMULATORS = {
         ),
         FLIGHTS,
         ("theirs", "theirs with our lag", "ours"),
-        most=200,
+        most=100,
     ),
     "ir-sim": Simulator(
-        "wheeled_base", "drive_ir_sim.py", ("ir-sim==2.12.0",), ("base_navigation",), ("theirs", "ours"), 200
+        "wheeled_base", "drive_ir_sim.py", ("ir-sim==2.12.0",), ("base_navigation",), ("theirs", "ours"), 100
     ),
     "pyrvo": Simulator(
         "crowd",
@@ -107,6 +107,7 @@ SIMULATORS = {
         ("numpy==1.26.4", "robosuite==1.5.2", "mujoco==3.3.7"),
         ("arm_reach",),
         ("theirs", "ours"),
+        100,
     ),
 }
 
@@ -135,179 +136,36 @@ def environment(name: str, folder: Path, checkout: Path | None) -> tuple[Path, d
     return python, {"PYTHONPATH": str(checkout)}
 
 
-def flights(task: str, trials: int) -> dict[str, Any]:
-    """Return the job of the hover task's held-out flights: starts, disturbances, noise, the robot's numbers."""
-    from rlstack.tasks import TASKS
+def at_home(task: str, policy: Path, trials: int, delays: list[float]) -> dict[str, Any]:
+    """Return the figures of the same flights in rlstack's own batch simulator, with goals at the origin."""
+    from rlstack.policies import load_policy
+    from rlstack.robots import frames
+    from rlstack.sim.perturbation import Perturbation
+    from rlstack.tasks.quadrotor.paths import Paths
+    from rlstack.tasks.quadrotor.scenario import Scenario
+    from rlstack.verification.departures import Departures
+    from rlstack.verification.flight_trials import rollout
 
-    hover = TASKS.load("quadrotor_hover")()
-    robot, rng = load_quadrotor("crazyflie"), np.random.default_rng(SEED)
-    starts, disturbed = Starts().sample(rng, trials, robot), Randomisation().sample(rng, trials, robot)
-    noise = hover.noise
-    model = robot.rotor_model
-    family = {"family": family_of_raptor(trials)} if task == "quadrotor_foundation" else {}
-    return {
-        **family,
-        "starts": {
-            **{name: array.tolist() for name, array in starts.items()},
-            "force_n": disturbed.force_n.tolist(),
-            "torque_n_m": disturbed.torque_n_m.tolist(),
-        },
-        "goal_position": [1.0, -0.5, 3.0],
-        "goal_yaw": 0.6,
-        "criteria": asdict(hover.criteria),
-        "noise": {
-            "position": noise.position_m,
-            "orientation": noise.orientation_rad,
-            "linear_velocity": noise.linear_velocity_m_s,
-            "angular_velocity": noise.angular_velocity_rad_s,
-        },
-        "robot": {
-            "name": robot.name,
-            "mass_kg": robot.body.mass_kg,
-            "inertia_kg_m2": robot.body.inertia_kg_m2,
-            "linear_drag_n_s_per_m": robot.body.linear_drag_n_s_per_m,
-            "rotors": [asdict(rotor) for rotor in robot.rotors],
-            **{name: value for name, value in asdict(model).items() if name != "name"},
-        },
-    }
+    sys.path.insert(0, str(FOLDER))
+    from flights import figures
 
-
-def family_of_raptor(count: int) -> list[dict[str, Any]]:
-    """Return vehicles of RAPTOR's training family, in l2f's words (its own sampler is compiled without)."""
-    from rlstack.tasks.quadrotor.family import nominal_robot, sample_family
-
-    robot = nominal_robot(load_quadrotor("crazyflie"))
-    p, model = sample_family(np.random.default_rng(SEED), count, robot).perturbation, robot.rotor_model
-    found: list[dict[str, Any]] = []
-    top = model.speed_max_rad_s
-    curve = np.array(model.thrust_coefficients) * top ** np.arange(3)
-    for k in range(count):
-        inertia = np.diag(np.array(robot.body.inertia_kg_m2) * p.inertia_scale[k])
-        found.append(
-            {
-                "rotor_positions": (robot.rotor_positions * [*p.arm_scale[k], 1.0]).tolist(),
-                "rotor_torque_directions": [[0.0, 0.0, float(sign)] for sign in robot.yaw_torque_signs],
-                "rotor_thrust_coefficients": [(curve * p.thrust_scale[k, 0]).tolist()] * 4,
-                "rotor_torque_constants": [float(model.torque_per_thrust_m * p.torque_scale[k])] * 4,
-                "rotor_time_constants_rising": [float(model.rise_time_constant_s * p.time_constant_scale[k, 0])] * 4,
-                "rotor_time_constants_falling": [float(model.fall_time_constant_s * p.time_constant_scale[k, 1])] * 4,
-                "mass": float(robot.body.mass_kg * p.mass_scale[k]),
-                "J": inertia.tolist(),
-                "J_inv": np.linalg.inv(inertia).tolist(),
-            }
-        )
-    return found
-
-
-def drives(task: str, trials: int) -> dict[str, Any]:
-    """Return the job of base_navigation's held-out drives: maps, starts, goals, the robot's numbers."""
-    from rlstack.robots import load_robot
-    from rlstack.sim.batch_wheeled_base.layout import PARAMETERS
-    from rlstack.tasks import TASKS
-    from rlstack.verification.navigation_episodes import held_out_episodes
-
-    settings, robot = TASKS.load(task)(), load_robot("turtlebot3_burger")
-    limits, lidar = robot.limits, robot.lidars["scan"]
-    fastest = limits.linear_velocity_m_s
-    course = held_out_episodes(robot, trials, SEED, kinds=settings.verified_on, fastest_m_s=fastest)
-    pool = course.pool
-
-    def there(rows: np.ndarray, width: int) -> list[list[float]]:
-        """Return the obstacles that are not a kilometre away."""
-        return [row.tolist() for row in rows.reshape(-1, width).astype(float) if abs(row[0]) < 100.0]
-
-    return {
-        "arrival_m": settings.arrival_m,
-        "robot": {
-            "radius_m": robot.radius_m,
-            "limits": [fastest, limits.angular_velocity_rad_s],
-            "lidar": {
-                key: getattr(lidar, key)
-                for key in ("position_m", "range_min_m", "range_max_m", "noise_m", "noise_share", "dropout")
-            },
-        },
-        "drives": [
-            {
-                "number": k,
-                "boxes": there(pool.boxes[k], 6),
-                "circles": [row[:3] for row in there(pool.circles[k], 5)],
-                "size_m": pool.maps[k].size_m,
-                "start": pool.starts[k].astype(float).tolist(),
-                "goal": pool.goals[k].astype(float).tolist(),
-                "limit_s": float(course.limit_s[k]),
-                "fastest_s": float(pool.shortest_m[k]) / fastest,
-                "response": {
-                    "delay_s": float(course.parameters[PARAMETERS["delay"], k][0]),
-                    "lag_s": course.parameters[PARAMETERS["lag"], k].astype(float).tolist(),
-                    "gain": course.parameters[PARAMETERS["gain"], k].astype(float).tolist(),
-                    "acceleration": course.parameters[PARAMETERS["acceleration"], k].astype(float).tolist(),
-                },
-            }
-            for k in range(trials)
-        ],
-    }
-
-
-def crossings(task: str, trials: int) -> dict[str, Any]:
-    """Return the job of CrowdNav's crossings: where people start, and everybody's ORCA."""
-    from crowdnav import (
-        CROSSING_M,
-        HORIZON_S,
-        LIMIT_S,
-        MARGIN_M,
-        MOST_NEIGHBOURS,
-        NEIGHBOURS_M,
-        PERIOD_S,
-        RADIUS_M,
-        SPEED_M_S,
-        published_starts,
-    )
-
-    return {
-        "people": published_starts(trials).tolist(),
-        "circle_m": CROSSING_M,
-        "period_s": PERIOD_S,
-        "limit_s": LIMIT_S,
-        "radius_m": RADIUS_M,
-        "speed_m_s": SPEED_M_S,
-        "margin_m": MARGIN_M,
-        "orca": [NEIGHBOURS_M, MOST_NEIGHBOURS, HORIZON_S, HORIZON_S],
-    }
-
-
-def reaches(task: str, trials: int) -> dict[str, Any]:
-    """Return the job of an arm's trials: starts, goals, the robot's numbers."""
-    from rlstack.robots import load_robot
-    from rlstack.tasks import TASKS
-
-    settings, robot = TASKS.load(task)(), load_robot("panda")
-    drawn = settings.draw(robot, np.random.default_rng(SEED), trials)
-    numbers = [asdict(drive) for drive in (*robot.joints, *robot.gripper)]
-
-    def of(name: str) -> list[float]:
-        return [next(value for key, value in drive.items() if key.startswith(name)) for drive in numbers]
-
-    return {
-        "joints": drawn.joints.tolist(),
-        "goals": drawn.goal.tolist(),
-        "duration_s": max(5.0, settings.episode_s),
-        "tolerance_m": settings.tolerance_m,
-        "hold_s": settings.hold_s,
-        "noise": {"joint_position": settings.noise.joint_rad, "joint_velocity": settings.noise.joint_velocity_rad_s},
-        "robot": {
-            "names": [drive["name"] for drive in numbers],
-            **{name: of(name) for name in ("stiffness", "damping", "effort_max")},
-            "inertials": {link: asdict(inertial) for link, inertial in robot.inertials.items()},
-        },
-    }
-
-
-JOBS: dict[str, Callable[[str, int], dict[str, Any]]] = {
-    "quadrotor": flights,
-    "wheeled_base": drives,
-    "crowd": crossings,
-    "manipulator": reaches,
-}
+    job, robot = flights(task, trials), load_quadrotor("crazyflie")
+    loaded = load_policy(policy, robot=robot)
+    starts = {name: np.array(array) for name, array in job["starts"].items()}
+    pushed = {name: starts.pop(name) for name in ("force_n", "torque_n_m")}
+    still = np.zeros((trials, 3)), np.zeros(trials)
+    follows = any(port.name == "path_time" for port in loaded.contract.inputs)
+    path = Paths(np.tile([0.0, 1.0], (trials, 1)), np.zeros((trials, 2, 3)), np.zeros((trials, 2))) if follows else None
+    perturbation = replace(Perturbation.none(trials), **pushed)
+    scenario = Scenario(starts, *still, perturbation, np.full(trials, "task"), path=path)
+    rows, duration_s, rate_hz = [], job["criteria"]["duration_s"], loaded.contract.rate_hz
+    for delay_s in delays:
+        late = Departures(observation_delay_s=delay_s)
+        flown = rollout(loaded, scenario, robot, duration_s, noise_seed=SEED, departures=late)
+        error = np.nan_to_num(flown.error_m[1:], nan=np.inf)
+        yaw = np.abs(frames.yaw(flown.orientation[1:]))
+        rows.append({"parameters": "ours", "delay_s": delay_s, **figures(error, yaw, job["criteria"], rate_hz)})
+    return {"versions": {}, "rows": rows}
 
 
 def run(
@@ -383,10 +241,14 @@ def main() -> None:
             mine = [(task, path) for task, path in policies if task in simulator.tasks]
             if not mine:
                 continue
-            python, variables = environment(name, chosen.environments, chosen.gym_pybullet_drones)
+            if name != HOME:
+                python, variables = environment(name, chosen.environments, chosen.gym_pybullet_drones)
             for task, path in mine:
                 delays = chosen.delays or list(DELAYS_S[simulator.kind])
-                found = run(name, task, path, python, variables, chosen.trials, delays)
+                if name == HOME:
+                    found = at_home(task, path, chosen.trials, delays)
+                else:
+                    found = run(name, task, path, python, variables, chosen.trials, delays)
                 versions |= found["versions"]
                 fresh = [{"simulator": name, "policy": task, **row} for row in found["rows"]]
                 rows += fresh

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import math
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +33,16 @@ def scripts() -> Any:
         yield {module.__name__: module for module in (policy_file, flights, delays, scans, reaches)}
     finally:
         sys.path.remove(str(SCRIPTS))
+
+
+@pytest.fixture(scope="module")
+def benchmark() -> Any:
+    """The benchmark, whose folder is on the path as where it runs."""
+    sys.path.insert(0, str(FOLDER))
+    try:
+        yield load_benchmark("foreign_simulators")
+    finally:
+        sys.path.remove(str(FOLDER))
 
 
 def signals(rng: np.random.Generator, count: int) -> dict[str, Any]:
@@ -94,8 +103,8 @@ def test_rotations_and_the_odometry_are_in_the_files_conventions(scripts: Any) -
     np.testing.assert_allclose(seen["orientation"], q, atol=1e-12)
 
 
-def test_rotors_are_matched_by_place_and_refused_if_they_turn_the_other_way(scripts: Any) -> None:
-    job = load_benchmark("foreign_simulators").flights("quadrotor_hover", 2)
+def test_rotors_are_matched_by_place_and_refused_if_they_turn_the_other_way(scripts: Any, benchmark: Any) -> None:
+    job = benchmark.flights("quadrotor_hover", 2)
     rotors = job["robot"]["rotors"]
     place = np.array([rotor["position_m"] for rotor in rotors])
     sign = np.array([rotor["yaw_torque_sign"] for rotor in rotors])
@@ -106,8 +115,8 @@ def test_rotors_are_matched_by_place_and_refused_if_they_turn_the_other_way(scri
         scripts["flights"].motor_order(place, -sign, job["robot"])
 
 
-def test_flights_count_by_the_tasks_criterion(scripts: Any) -> None:
-    criteria = load_benchmark("foreign_simulators").flights("quadrotor_hover", 2)["criteria"]
+def test_flights_count_by_the_tasks_criterion(scripts: Any, benchmark: Any) -> None:
+    criteria = benchmark.flights("quadrotor_hover", 2)["criteria"]
     error = np.full((800, 4), 0.01)
     error[350, 1] = 0.15  # outside 0.1 m in the window
     error[100, 2] = 1.9  # far before the window
@@ -139,7 +148,12 @@ def test_scans_are_filled_as_the_policy_node_fills_them(scripts: Any) -> None:
     ranges[50:80] = np.nan
     ranges[rng.random(360) < 0.1] = np.inf
     expected = finite_ranges(ranges, increment_rad=math.radians(1.0), range_min_m=0.16, range_max_m=8.0, turns=True)
-    np.testing.assert_array_equal(scripts["scans"].finite(ranges, scan), expected)
+    rules = scripts["scans"].rules({"inputs": [{"name": "scan", "scan": scan}]}, "scan")
+    np.testing.assert_array_equal(scripts["scans"].finite(ranges, scan, rules), expected)
+    rules = scripts["scans"].rules(
+        {"inputs": [{"name": "scan", "scan": scan}], "envelope": {"scans": {"scan": {"no_return_m": 9.0}}}}, "scan"
+    )
+    assert scripts["scans"].finite(np.full(360, np.inf), scan, rules).tolist() == [9.0] * 360
     beams = np.linspace(-math.pi, math.pi, 361)
     chosen = scripts["scans"].nearest(beams, scan)
     off = (beams[chosen] - np.radians(np.arange(360)) + math.pi) % (2.0 * math.pi) - math.pi
@@ -155,14 +169,13 @@ def test_reaching_is_judged_to_the_end(scripts: Any) -> None:
     assert found["success"] == pytest.approx(2 / 3) and found["held"] == pytest.approx(1 / 3)
 
 
-def test_every_simulator_has_a_script_and_pinned_versions() -> None:
-    benchmark = load_benchmark("foreign_simulators")
+def test_every_simulator_has_a_script_and_pinned_versions(benchmark: Any) -> None:
     for name, simulator in benchmark.SIMULATORS.items():
-        assert (Path(SCRIPTS) / simulator.script).is_file(), name
+        assert name == benchmark.HOME or (SCRIPTS / simulator.script).is_file(), name
         assert all("==" in package for package in (benchmark.RUNTIME, *simulator.packages)), name
         assert simulator.kind in benchmark.JOBS and simulator.kind in benchmark.DELAYS_S
 
 
-def test_a_table_shows_shares_millimetres_and_degrees() -> None:
+def test_a_table_shows_shares_millimetres_and_degrees(benchmark: Any) -> None:
     rows = [{"policy": "p", "delay_s": 0.01, "success": 0.995, "error_m": 0.0042, "yaw_error_rad": math.pi / 2}]
-    assert "| p | 10 ms | 99.5% | 4.2 | 90.0 |" in load_benchmark("foreign_simulators").table(rows)
+    assert "| p | 10 ms | 99.5% | 4.2 | 90.0 |" in benchmark.table(rows)

@@ -24,7 +24,7 @@ import yaml
 from delays import Delay
 from numpy.typing import NDArray
 from policy_file import PolicyFile
-from scans import finite, nearest
+from scans import finite, nearest, rules
 
 Array = NDArray[np.float64]
 
@@ -110,7 +110,7 @@ def drive(policy: PolicyFile, one: Mapping[str, Any], job: Mapping[str, Any], pa
     robot, lidar = environment.robot, job["robot"]["lidar"]
     response, rng = Response(one["response"], step_s), np.random.default_rng([job["seed"], one["number"]])
     late, scan = Delay(delay_s, period_s), policy.inputs["scan"]["scan"]
-    goal = np.array(one["goal"])
+    goal, filling = np.array(one["goal"]), rules(policy.contract, "scan")
     zero, half = np.zeros(2), goal[2] / 2.0
     known = {"goal_position": [*goal[:2], 0.0], "goal_orientation": [0.0, 0.0, np.sin(half), np.cos(half)]}
     speed, ending, time_s, steps = zero, "timed out", 0.0, int(np.ceil(one["limit_s"] / period_s))
@@ -130,7 +130,7 @@ def drive(policy: PolicyFile, one: Mapping[str, Any], job: Mapping[str, Any], pa
         x, y, yaw = np.ravel(robot.state)[:3]
         signals = {
             **known,
-            **late({"scan": finite(ranges[chosen], scan)}),
+            **late({"scan": finite(ranges[chosen], scan, filling)}),
             "position": [x, y, 0.0],
             "orientation": [0.0, 0.0, np.sin(yaw / 2.0), np.cos(yaw / 2.0)],
             "linear_velocity": [speed[0], 0.0, 0.0],

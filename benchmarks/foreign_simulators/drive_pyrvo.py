@@ -4,8 +4,8 @@ Its conventions: discs with positions and velocities in the world, m and m/s; ev
 straight to its goal, and avoids the others by ORCA. The robot takes the commanded velocity at once (it heads along x,
 so that its body's frame is the world's); if people see it, it is a disc that they avoid, and that avoids nobody.
 
-People that are seen late are where their velocity has brought them in the meantime, as the policy node does it: the
-policy file says nothing of ages, the documentation does.
+People that are seen late are where their velocity has brought them in the meantime, as the file's envelope asks for
+under ``extrapolated`` (and as the policy node does it for files without an envelope).
 """
 
 from __future__ import annotations
@@ -82,13 +82,14 @@ def cross(policy: PolicyFile, job: Mapping[str, Any], parameters: str, delay_s: 
     robot, going = np.tile([0.0, -job["circle_m"]], (count, 1)), np.zeros((count, 2))
     goal, upright = np.tile([0.0, job["circle_m"]], (count, 1)), np.tile([0.0, 0.0, 0.0, 1.0], (count, 1))
     ending, time_s = np.full(count, "timed out", dtype="<U9"), np.full(count, job["limit_s"])
+    moved_on = "people_position" in (policy.contract.get("envelope") or {}).get("extrapolated", ["people_position"])
     policy.reset(count)
     for k in range(round(job["limit_s"] / period_s)):
         live = ending == "timed out"
         if not live.any():
             break
         seen = late({"place": scene.place.copy(), "velocity": scene.velocity.copy()})
-        age_s = min(k * period_s, delay_s)
+        age_s = min(k * period_s, delay_s) if moved_on else 0.0
         signals = {
             "position": level(robot),
             "orientation": upright,

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 
-METADATA_KEY, SCHEMA_VERSION = "rlstack", 1
+METADATA_KEY, SCHEMA_VERSIONS = "rlstack", (1, 2)
 STATE, NEXT_STATE = "state.", "next_state."
 
 
@@ -38,8 +38,8 @@ class PolicyFile:
         if METADATA_KEY not in found:
             raise ValueError(f"{path} is no policy file: its metadata has no '{METADATA_KEY}'.")
         self.contract: dict[str, Any] = json.loads(found[METADATA_KEY])
-        if self.contract["schema_version"] != SCHEMA_VERSION:
-            raise ValueError(f"{path} has the schema {self.contract['schema_version']}, not {SCHEMA_VERSION}.")
+        if self.contract["schema_version"] not in SCHEMA_VERSIONS:
+            raise ValueError(f"{path} has the schema {self.contract['schema_version']}, not one of {SCHEMA_VERSIONS}.")
         self.inputs = {port["name"]: port for port in self.contract["inputs"]}
         self.outputs = {port["name"]: port for port in self.contract["outputs"]}
         self.reset()
