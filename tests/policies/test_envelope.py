@@ -8,6 +8,7 @@ import pytest
 from rlstack.errors import UserError
 from rlstack.policies import Envelope, contract_for, describe, envelope_for, load_policy, write_policy
 from rlstack.policies.envelope import QUANTITIES, unit_of
+from rlstack.policies.robot_envelope import changed_numbers
 from rlstack.robots import load_robot
 from tests.policies.graphs import crazyflie, mlp_contract, mlp_model
 
@@ -93,3 +94,17 @@ def test_an_arm_s_numbers_tell_its_tool_and_gains() -> None:
     numbers = envelope_for(robot, contract.inputs, 20.0).robot
     assert len(numbers["tool_at_rest_m"]) == 3 and numbers["gravity_compensation"] == robot.gravity_compensation
     assert [joint["stiffness"] for joint in numbers["joints"]] == [drive.stiffness for drive in robot.drives]
+
+
+def test_numbers_of_the_robot_that_changed_since_training_are_named() -> None:
+    robot = crazyflie()
+    contract = mlp_contract()
+    envelope = envelope_for(robot, contract.inputs, 100.0)
+    assert changed_numbers(envelope, robot) == [] and changed_numbers(Envelope(), robot) == []
+    heavier = replace(robot, body=replace(robot.body, mass_kg=0.033))
+    assert changed_numbers(envelope, heavier) == ["mass_kg is 0.033 here and 0.027 in training"]
+    arm = load_robot("so100")
+    reach = contract_for(arm, ["joint_position"], ["joint_target"], name="a", task="arm_reach")
+    stiffer = replace(arm, joints=(replace(arm.joints[0], stiffness_n_m_per_rad=99.0), *arm.joints[1:]))
+    (found,) = changed_numbers(envelope_for(arm, reach.inputs, 20.0), stiffer)
+    assert found.startswith(f"joints[{arm.joints[0].name}].stiffness is 99.0 here and ")

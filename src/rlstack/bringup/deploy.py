@@ -22,6 +22,7 @@ from rlstack.files import write_json
 from rlstack.interfaces import topics
 from rlstack.nodes.kind_topics import kind_topics
 from rlstack.policies import family_departures, load_policy
+from rlstack.policies.robot_envelope import changed_numbers
 from rlstack.robots import load_robot
 
 FIRST_ODOMETRY_S = 60.0
@@ -65,6 +66,8 @@ def checked_deployment(
     spec = load_robot(robot)
     contract = system.contract or load_policy(policy, robot=spec).contract
     departures = family_departures(contract, spec)
+    if changed := changed_numbers(contract.envelope, spec):
+        print(f"rlstack: {spec.name} is not the robot of training: {'; '.join(changed)}.", file=sys.stderr)
     if not force:
         if departures:
             raise UserError(f"{' '.join(departures)} Choose another robot or policy, or run it anyway with --force.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -96,3 +96,30 @@ def _scan_use(port: Port, rays_used: Sequence[int]) -> ScanUse:
         missing_m=scan.range_min_m,
         neighbour_rad=NEIGHBOUR_RAD,
     )
+
+
+def changed_numbers(envelope: Envelope, robot: RobotSpec) -> list[str]:
+    """Return a sentence for each number of a robot that differs from those that a policy was trained with.
+
+    Nothing differs for a policy without an envelope, or for a family.
+    """
+    if not envelope.robot or envelope.robot_sha256 == robot.sha256:
+        return []
+    trained, here = (dict(_flat(numbers)) for numbers in (envelope.robot, finite_numbers(_numbers(robot))))
+    return [
+        f"{name} is {here.get(name, 'missing')} here and {trained.get(name, 'missing')} in training"
+        for name in dict.fromkeys((*trained, *here))
+        if trained.get(name) != here.get(name)
+    ]
+
+
+def _flat(numbers: Any, at: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(numbers, Mapping):
+        for key, item in numbers.items():
+            yield from _flat(item, f"{at}.{key}" if at else str(key))
+    elif isinstance(numbers, (list, tuple)):
+        for index, item in enumerate(numbers):
+            name = item.get("name", index) if isinstance(item, Mapping) else index
+            yield from _flat(item, f"{at}[{name}]")
+    else:
+        yield at, float(numbers) if isinstance(numbers, int) and not isinstance(numbers, bool) else numbers
