@@ -45,8 +45,10 @@ class Verify:
     topics: bool = True
     """Also verify over topics, which deployment requires."""
     episodes: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Trials in each simulator; default: 1,000 in the batch simulator, 300 (bases 100) in others, 100 (40) over topics.
+    """Trials in each simulator; default: those of a proof within four minutes on two processors, docs/verification.md.
     Too few are not significant."""
+    thorough: bool = False
+    """Run the large numbers of trials, for smaller intervals; takes several times as long."""
     seed: int = 1
     """Seed of start states and disturbances, or maps."""
     robot: str = ""
@@ -68,6 +70,7 @@ class Verify:
 
     def run(self) -> int:
         """Verify, write the report, and print the figures."""
+        from rlstack.bringup.progress_lines import ProgressLines
         from rlstack.bringup.verify import verify_all, verify_planner
         from rlstack.files import write_json
 
@@ -81,7 +84,8 @@ class Verify:
             )
         named = _names(self.backends)
         common: dict[str, Any] = {"episodes": self.episodes, "seed": self.seed, "out": self.out}
-        common |= {"robot": self.robot, "on_progress": _progress, "backends": named if self.backends else None}
+        lines = ProgressLines()
+        common |= {"robot": self.robot, "on_progress": lines, "backends": named if self.backends else None}
         verified: Any
         if self.driver:
             led = str(self.policy[0]) if leads else ""
@@ -89,11 +93,13 @@ class Verify:
         else:
             drivers = None if self.drivers is None else _names(self.drivers)
             margins = None if self.margins is None else _names(self.margins)
-            verified = verify_all(self.policy, topics=self.topics, drivers=drivers, margins=margins, **common)
+            common |= {"topics": self.topics, "thorough": self.thorough, "margins": margins}
+            verified = verify_all(self.policy, drivers=drivers, **common)
+        lines.end()
         print(verified.table())
         if self.json is not None:
             write_json(self.json, verified.as_data())
-        return 0 if verified.passed else 1
+        return 130 if verified.incomplete else 0 if verified.passed else 1
 
 
 @dataclass(frozen=True)
@@ -113,7 +119,7 @@ class Fly:
         """Train, verify and print."""
         from rlstack.bringup.fly import fly
 
-        return fly(self.recipe, out=self.out, seed=self.seed, json=self.json, on_progress=_progress)
+        return fly(self.recipe, out=self.out, seed=self.seed, json=self.json)
 
 
 @dataclass(frozen=True)
@@ -385,20 +391,6 @@ def _complain(sentence: str) -> int:
 def _names(given: str) -> tuple[str, ...]:
     """Split a comma-separated list."""
     return tuple(filter(None, (name.strip() for name in given.split(","))))
-
-
-_last_shown = [""]
-
-
-def _progress(what: str, done: int, count: int) -> None:
-    """Display progress on one line in a terminal, and every tenth elsewhere."""
-    if sys.stderr.isatty():
-        print(f"\r{what}: {done}/{count} ", end="" if done < count else "\n", file=sys.stderr, flush=True)
-        return
-    text = f"{what}: {10 * done // count * 10}%"
-    if text != _last_shown[0]:
-        _last_shown[0] = text
-        print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

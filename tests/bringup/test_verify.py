@@ -7,11 +7,14 @@ from pathlib import Path
 import onnx
 import pytest
 
+from rlstack.bringup.verification_check import require_verification
 from rlstack.bringup.verify import verify, verify_all
+from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies import load_policy, write_policy
 from rlstack.sim.vector import BATCH
 from rlstack.verification.flight_baselines import CONTROLLERS
+from rlstack.verification.reality_runner import RealityGrid
 from tests.support.policies import write_constant_policy, write_hover_policy
 
 pytest.importorskip("matplotlib")
@@ -74,3 +77,37 @@ def test_several_policies_are_compared_in_one_table(tmp_path: Path) -> None:
     assert set(done.as_data()["transfer"]) == {str(policy) for policy in policies}
     assert "Comparison" in done.table() and not done.passed
     assert all((policy.parent / "verify_in_process.json").is_file() for policy in policies)
+
+
+def test_an_interrupted_verification_keeps_what_is_complete_and_does_not_pass(tmp_path: Path, monkeypatch) -> None:
+    robot = load_quadrotor("crazyflie")
+    policy = for_hover(write_constant_policy(tmp_path / "policy.onnx", robot, 1500.0))
+
+    def interrupted(self, *args: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RealityGrid, "run", interrupted)
+    verified = verify(policy, backends=[BATCH, "mujoco"], episodes=2)
+    data = json.loads((tmp_path / "verify.json").read_text())
+    assert verified.incomplete and not data["passed"] and list(data["backends"]) == [BATCH]
+    assert "interrupted before mujoco, mujoco (topics)" in data["incomplete"] and "Incomplete" in data["reasons"][0]
+    assert "observation delay" in data["reasons"][-1] and "INCOMPLETE" in verified.table()
+    with pytest.raises(UserError, match="Incomplete: it was interrupted"):
+        require_verification(policy, robot)
+
+
+def test_the_margins_of_a_policy_are_measured_and_judged(tmp_path: Path) -> None:
+    policy = for_hover(write_constant_policy(tmp_path / "policy.onnx", load_quadrotor("crazyflie"), 1500.0))
+    verified = verify(policy, backends=[BATCH], topics=False, episodes=2, margins=["mass_scale", "drag_scale"])
+    grid = json.loads(verified.record.read_text())["reality"]
+    assert list(grid["axes"]) == ["mass_scale", "drag_scale"] and grid["trials"] == 2
+    heavy, drag = grid["axes"].values()
+    assert heavy["judged"] and heavy["passed"] is False and heavy["margin"] is None and drag["passed"] is None
+    assert "Margins for reality" in verified.report.read_text() and "observation_delay_s" not in grid["axes"]
+    assert "Observation delay".lower() in str(grid["not_measured"]).lower()
+
+
+def test_a_margin_that_the_trials_cannot_vary_is_refused(tmp_path: Path) -> None:
+    policy = for_hover(write_constant_policy(tmp_path / "policy.onnx", load_quadrotor("crazyflie"), 1500.0))
+    with pytest.raises(UserError, match="mass_scal"):
+        verify(policy, backends=[BATCH], episodes=2, margins=["mass_scal"])

@@ -91,7 +91,8 @@ def test_an_axis_without_a_required_margin_is_not_judged():
 
 
 def test_a_judged_axis_that_was_not_measured_fails():
-    assert "delay was not measured" in grid(missing=("Delay",)).failures[0]
+    (reason,) = grid(missing=("Delay", "Mass")).failures
+    assert "not measured: delay, mass" in reason
 
 
 def test_a_task_replaces_required_margins_and_unknown_ones_are_refused():

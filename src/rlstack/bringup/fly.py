@@ -6,7 +6,8 @@ import os
 import sys
 from pathlib import Path
 
-from rlstack.bringup.verify import OnProgress, verify
+from rlstack.bringup.progress_lines import ProgressLines
+from rlstack.bringup.verify import verify
 from rlstack.files import write_json
 
 
@@ -16,7 +17,6 @@ def fly(
     out: Path | None = None,
     seed: int | None = None,
     json: Path | None = None,
-    on_progress: OnProgress | None = None,
 ) -> int:
     """Train ``recipe``, verify its policy in every simulator and over topics, and print a short table.
 
@@ -25,10 +25,9 @@ def fly(
         out: The run's folder, which must not exist yet; None takes the next free one under runs/.
         seed: Seed of training; None takes the recipe's.
         json: File for the verification's figures.
-        on_progress: Progress callback of :func:`rlstack.bringup.verify.verify`.
 
     Returns:
-        0 when the policy passed, 1 when it did not, 130 when training was stopped.
+        0 when the policy passed, 1 when it did not, 130 when training or verification was stopped.
     """
     from rlstack.training.command import for_a_family, parse_recipe, robot_option, train, verification_robot
     from rlstack.verification.training_evaluation import describe_evaluation
@@ -41,19 +40,21 @@ def fly(
     print(
         f"Trained {result.steps:,} steps in {result.seconds:.0f} s."
         f" {describe_evaluation(options.recipe.task_settings, result.evaluation)}\n"
-        "Now the policy file is verified, in every installed simulator and over ROS 2 topics. This takes a minute or"
-        " two."
+        "Now the policy file is verified, in every installed simulator over ROS 2 topics, and against what"
+        " simulators leave out."
     )
     robot = verification_robot(options.recipe, result.policy)
     if robot != options.recipe.robot:
         print(f"{options.recipe.robot} is outside the trained family, so {robot} flies it.")
     option = robot_option(robot, for_a_family(options.recipe))
-    verified = verify(result.policy, robot=robot if option else "", on_progress=on_progress)
+    lines = ProgressLines()
+    verified = verify(result.policy, robot=robot if option else "", on_progress=lines)
+    lines.end()
     print("\n" + verified.table())
     if json is not None:
         write_json(json, verified.as_data())
     print(_next_commands(recipe, result.policy, option, verified.passed))
-    return 0 if verified.passed else 1
+    return 130 if verified.incomplete else 0 if verified.passed else 1
 
 
 def _next_commands(recipe: str, policy: Path, robot: str, passed: bool) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,17 +21,10 @@ from rlstack.tasks import TASKS
 from rlstack.verification.page import write_report
 from rlstack.verification.parallel import run_trials
 from rlstack.verification.reality_plots import draw_reality
-from rlstack.verification.reality_runner import measure_reality
+from rlstack.verification.reality_runner import RealityGrid
 from rlstack.verification.report import Column, Verification, environment
-from rlstack.verification.runner import take
-from rlstack.verification.task_verification import (
-    ColumnPlan,
-    OnProgress,
-    Request,
-    TaskVerification,
-    known_planners,
-    over_topics,
-)
+from rlstack.verification.schedule import Progress, Schedule
+from rlstack.verification.task_verification import ColumnPlan, Request, TaskVerification, known_planners
 from rlstack.verification.training_evaluation import verification_of
 from rlstack.verification.transfer import TransferTable, aligned
 
@@ -56,6 +49,11 @@ class Verified:
     def passed(self) -> bool:
         """The verdict."""
         return self.verification.passed
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether it was interrupted."""
+        return bool(self.verification.incomplete)
 
     def as_data(self) -> dict[str, Any]:
         """Return the content of verify.json."""
@@ -84,6 +82,11 @@ class AllVerified:
     def passed(self) -> bool:
         """Whether all have passed."""
         return all(one.passed for one in self.by_policy.values())
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether it was interrupted."""
+        return any(one.incomplete for one in self.by_policy.values())
 
     def as_data(self) -> dict[str, Any]:
         """Return the content of verify.json; for several policies, by file."""
@@ -129,9 +132,10 @@ def verify(
     seed: int = 1,
     robot: str = "",
     drivers: Sequence[str] | None = None,
+    thorough: bool = False,
     margins: Sequence[str] | None = None,
     out: str | Path | None = None,
-    on_progress: OnProgress | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
 ) -> Verified:
     """Verify ``policy`` in every backend, judge it, and write the report and the record that deployment requires.
 
@@ -145,9 +149,10 @@ def verify(
         seed: Seed of the starts, disturbances and sensor noise.
         robot: A robot's name or file; empty takes the policy's; required for a policy for a family.
         drivers: Classical planners to compare a base's policy with; None takes those of its task.
+        thorough: Run the large numbers of trials; otherwise those of a proof within minutes.
         margins: Axes of the reality grid to measure; None: all; ``none`` alone: none. A policy passes with all only.
         out: The report's folder; None takes the policy's. The record always lies beside the policy.
-        on_progress: Called with a column's name, the number done, and the total.
+        on_progress: Called with how far it is, and an estimate of the time that is left.
 
     Raises:
         UserError: An argument is unknown, missing or unreadable, or the trials could not be completed.
@@ -178,8 +183,9 @@ def verify(
         episodes=episodes,
         seed=seed,
         drivers=None if drivers is None else tuple(drivers),
+        thorough=thorough,
         margins=None if margins is None else tuple(margins),
-        on_progress=on_progress,
+        report=on_progress,
     )
     verified = _reported(request, path.parent if out is None else Path(out).expanduser())
     beside = record_path(path).with_name(verified.verification.record_name)
@@ -198,7 +204,7 @@ def verify_planner(
     episodes: int | None = None,
     seed: int = 1,
     out: str | Path | None = None,
-    on_progress: OnProgress | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
 ) -> Verified:
     """Drive a classical planner over a task's verification maps, and write a report.
 
@@ -237,7 +243,7 @@ def verify_planner(
         topics=topics,
         episodes=episodes,
         seed=seed,
-        on_progress=on_progress,
+        report=on_progress,
     )
     return _reported(request, Path("runs") / f"{driver}-{spec.name}" if out is None else Path(out).expanduser())
 
@@ -252,35 +258,29 @@ def _reported(request: Request, folder: Path) -> Verified:
 def verify_task(verifier: TaskVerification) -> Verification:
     """Run a policy's trials in every simulator and judge them.
 
+    After Ctrl-C it returns what is complete, with a verdict of ``incomplete``.
+
     Raises:
         UserError: No simulator supports the task, or the trials could not be completed.
+        KeyboardInterrupt: It was interrupted before any column was complete.
     """
     request = verifier.request
     supported, left_out = verifier.supported(request.names)
     if not supported:
         raise UserError(f"None of these simulators supports the task: {' '.join(left_out.values())}")
-    plans = {plan.name: plan for name in supported for plan in verifier.columns(name)}
-    records: dict[str, tuple[Any, Mapping[str, Any]]] = {}
-    for plan in plans.values():
-        records[plan.name] = (
-            verifier.run(plan, None),
-            {who: verifier.run(plan, who) for who in verifier.baselines},
-        )
-    findings, entries = verifier.findings(records)
-    for name in (name for name in supported if request.topics and name != BATCH):
-        some = take(
-            verifier.in_world(verifier.trials, name),
-            0,
-            request.episodes or verifier.counts.topics,
-        )
-        bounds = None if request.driver else verifier.task.bounds_over_topics
-        plan = ColumnPlan(name=over_topics(name), simulator=name, over_topics=True, trials=some, bounds=bounds)
-        shown = {who: verifier.beside(record, plan) for who, record in records[name][1].items()}
-        beside = {who: record for who, record in shown.items() if record is not None}
-        plans[plan.name], records[plan.name] = plan, (_run_over_topics(verifier, plan), beside)
-    reality = measure_reality(request, on_progress=request.on_progress)
+    work = _Work(verifier, supported)
+    incomplete = ""
+    try:
+        work.run()
+    except KeyboardInterrupt:
+        if not work.records:
+            raise
+        incomplete = work.missing()
+    records, plans, reality = work.records, work.plans, work.grid.result()
+    findings, entries = ([], {}) if incomplete else work.findings
     settings, provenance = verifier.settings()
     contract = None if request.driver else request.loaded.contract
+    chart = draw_reality(reality, request.name) if reality else ()
     return Verification(
         name=request.name,
         contract=contract,
@@ -294,7 +294,9 @@ def verify_task(verifier: TaskVerification) -> Verification:
         findings=findings,
         description=verifier.description,
         settings=settings,
-        pictures=[*(draw_reality(reality, request.name) if reality else ()), *verifier.pictures(records, plans)],
+        pictures=[*chart, *(() if incomplete else verifier.pictures(records, plans))],
+        topics=request.topics,
+        incomplete=incomplete,
         reality=reality,
         record=entries,
         provenance={
@@ -305,6 +307,57 @@ def verify_task(verifier: TaskVerification) -> Verification:
         },
         command=request.command,
     )
+
+
+class _Work:
+    """The parts of a verification, and the results of those that are complete.
+
+    Args:
+        verifier: The verification.
+        supported: The simulators.
+    """
+
+    def __init__(self, verifier: TaskVerification, supported: Sequence[str]) -> None:
+        request = verifier.request
+        self._verifier, self._named = verifier, request.names
+        self.plans = {plan.name: plan for name in supported for plan in verifier.columns(name)}
+        engines = [name for name in supported if name != BATCH] if request.topics else []
+        topics = [verifier.topics_column(name, first=name == engines[0]) for name in engines]
+        self.plans |= {plan.name: plan for plan in topics}
+        self.grid = RealityGrid(request)
+        self.records: dict[str, tuple[Any, Mapping[str, Any]]] = {}
+        self.findings: tuple[list[str], dict[str, Any]] = [], {}
+        if request.report is not None:
+            parts = verifier.parts(list(self.plans.values()), len(self.grid.axes))
+            verifier.request = replace(request, on_progress=Schedule(parts, request.report))
+
+    def run(self) -> None:
+        """Run every part: the batch simulator, the margins, the other simulators, and over topics."""
+        plans = list(self.plans.values())
+        for plan in (plan for plan in plans if plan.simulator == BATCH):
+            self._run_in_process(plan)
+        self.grid.run(self._verifier.request.on_progress)
+        for plan in (plan for plan in plans if plan.simulator != BATCH and not plan.over_topics):
+            self._run_in_process(plan)
+        self.findings = self._verifier.findings(self.records)
+        for plan in (plan for plan in plans if plan.over_topics):
+            verifier = self._verifier
+            beside = {who: verifier.beside(one, plan) for who, one in self.records[plan.simulator][1].items()}
+            record = _run_over_topics(verifier, plan)
+            self.records[plan.name] = record, {who: one for who, one in beside.items() if one is not None}
+
+    def missing(self) -> str:
+        """Describe what an interrupt left out."""
+        columns = [name for name in self.plans if name not in self.records]
+        return f"it was interrupted before {', '.join(columns) or 'its end'}: verify again."
+
+    def _run_in_process(self, plan: ColumnPlan) -> None:
+        verifier = self._verifier
+        theirs: dict[str, Any] = {}
+        mine = verifier.run(plan, None)
+        for who in verifier.baselines if plan.baseline_trials is not None else ():
+            theirs[who] = verifier.run(plan, who)
+        self.records[plan.name] = mine, theirs
 
 
 def _column(verifier: TaskVerification, plan: ColumnPlan, record: Any, baselines: Mapping[str, Any]) -> Column:
@@ -350,6 +403,8 @@ def verify_all(policies: Sequence[str | Path], *, out: str | Path | None = None,
     for number, path in enumerate(paths):
         folder = out if out is None or len(paths) == 1 else Path(out) / f"{number:02d}-{Path(path).parent.name}"
         done[path] = verify(path, out=folder, **options)
+        if done[path].incomplete:
+            break
     return AllVerified(done)
 
 

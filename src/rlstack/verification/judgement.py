@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlstack.tasks.bounds import Bounds
-from rlstack.verification.scores import Figure, Score
+from rlstack.verification.scores import Figure, Score, wilson
 
 
 def judge(score: Score, bounds: Bounds) -> list[str]:
@@ -32,13 +32,20 @@ def judge(score: Score, bounds: Bounds) -> list[str]:
 
 
 def reached(figure: Figure, bounds: Bounds) -> bool:
-    """Return whether a figure reaches its bound; a missing one does not."""
-    limit = bounds.limits[figure.key]
-    return figure.value is not None and (
-        figure.value >= limit if bounds.is_least(figure.key) else figure.value <= limit
-    )
+    """Return whether a figure reaches its bound; a missing one does not.
+
+    In a sample a share reaches it if the better end of its Wilson 95% interval does.
+    """
+    limit, value, least = bounds.limits[figure.key], figure.value, bounds.is_least(figure.key)
+    if value is None:
+        return False
+    if bounds.sample and figure.unit == "share":
+        low, high = wilson(round(value * bounds.episodes), bounds.episodes)
+        value = high if least else low
+    return value >= limit if least else value <= limit
 
 
 def requirement(figure: Figure, bounds: Bounds) -> str:
     """Return a figure's bound in words, such as ``at least 95.0%``."""
-    return f"{'at least' if bounds.is_least(figure.key) else 'at most'} {figure.text_of(bounds.limits[figure.key])}"
+    words = f"{'at least' if bounds.is_least(figure.key) else 'at most'} {figure.text_of(bounds.limits[figure.key])}"
+    return words + (" within the sample's 95% interval" if bounds.sample and figure.unit == "share" else "")

@@ -248,9 +248,10 @@ class Reality:
     @property
     def failures(self) -> list[str]:
         """A sentence for each required margin that is not reached or not measured."""
-        return [self._short(one) for one in self.axes if not one.passed] + [
-            f"Reality: the margin of {title.lower()} was not measured, and it is required." for title in self.missing
-        ]
+        short = [self._short(one) for one in self.axes if not one.passed]
+        if self.missing:
+            short.append(f"Reality: these required margins were not measured: {', '.join(self.missing).lower()}.")
+        return short
 
     @property
     def baselines(self) -> list[str]:

@@ -17,9 +17,9 @@ from rlstack.policies import load_policy
 from rlstack.processes import die_with_parent
 from rlstack.sim.vector import BATCH
 from rlstack.verification.parallel import workers_for
-from rlstack.verification.reality import AxisResult, Margin, Point, Reality, find_margin, with_margins
+from rlstack.verification.reality import Axis, AxisResult, Margin, Point, Reality, find_margin, with_margins
 from rlstack.verification.runner import take
-from rlstack.verification.task_verification import Request, TaskVerification
+from rlstack.verification.task_verification import MARGINS, Request, TaskVerification
 from rlstack.verification.training_evaluation import verification_of
 
 NO_MARGINS = ("none",)
@@ -29,54 +29,71 @@ _HELD: dict[str, TaskVerification] = {}
 """The verification of a worker process."""
 
 
-def measure_reality(
-    request: Request,
-    *,
-    workers: int | None = None,
-    on_progress: Callable[[str, int, int], None] | None = None,
-) -> Reality | None:
-    """Measure the margins of a request's policy; None if its task declares no axes.
+class RealityGrid:
+    """The reality grid of a request: its jobs, and what has been found so far.
 
     Args:
         request: The request; its ``margins`` select axes.
-        workers: Number of processes; None chooses it for this machine.
-        on_progress: Called with the name of the grid, the evaluations done and an estimate of their total.
 
     Raises:
-        UserError: A margin is unknown, or the trials could not be run.
+        UserError: A margin is unknown.
     """
-    if request.driver:
-        return None
-    verifier = _small(request)
-    axes = with_margins(verifier.axes(), getattr(verifier.task, "margins", {}))
-    if not axes:
-        return None
-    chosen = _chosen([axis.key for axis in axes], request.margins)
-    judged = {axis.key: axis.title for axis in axes if axis.required is not None}
-    drivers: list[str | None] = [None, *verifier.reality_baselines()]
-    count, fewer = _counts(verifier)
-    jobs = [(key, who) for who in drivers for key in chosen]
-    found: dict[tuple[str, str | None], Margin] = {}
-    many = workers_for(len(jobs), 2) if workers is None else workers
-    try:
-        for job, margin in _run(request, verifier, jobs, drivers, many):
-            found[job] = margin
-            if on_progress is not None:
-                on_progress("reality", len(found), len(jobs))
-    except BrokenProcessPool:
-        raise UserError("A worker process of the reality grid exited unexpectedly.") from None
-    return Reality(
-        axes=tuple(
-            AxisResult(a, found[a.key, None], {who: found[a.key, who] for who in drivers if who is not None})
-            for a in axes
-            if a.key in chosen
-        ),
-        simulator=BATCH,
-        trials=count,
-        baseline_trials=fewer,
-        enough=verifier.enough,
-        missing=tuple(title for key, title in judged.items() if key not in chosen),
-    )
+
+    def __init__(self, request: Request) -> None:
+        self._request, self._jobs = request, []
+        self._found: dict[tuple[str, str | None], Margin] = {}
+        self.axes: tuple[Axis, ...] = ()
+        """The axes to measure."""
+        if request.driver:
+            return
+        self._verifier = verifier = _small(request)
+        self._known = with_margins(verifier.axes(), getattr(verifier.task, "margins", {}))
+        chosen = _chosen([axis.key for axis in self._known], request.margins)
+        self.axes = tuple(axis for axis in self._known if axis.key in chosen)
+        self._drivers: list[str | None] = [None, *verifier.reality_baselines()]
+        self._jobs = [(axis.key, who) for who in self._drivers for axis in self.axes]
+
+    def run(self, on_progress: Callable[[str, int, int], None] | None = None, workers: int | None = None) -> None:
+        """Measure every margin; when interrupted, :meth:`result` has those found so far.
+
+        Args:
+            on_progress: Called with :data:`MARGINS`, the margins done and their number.
+            workers: Number of processes; None chooses it for this machine.
+
+        Raises:
+            UserError: The trials could not be run.
+        """
+        if not self._jobs:
+            return
+        many = workers_for(len(self._jobs), 2) if workers is None else workers
+        try:
+            for job, margin in _run(self._request, self._verifier, self._jobs, self._drivers, many):
+                self._found[job] = margin
+                if on_progress is not None:
+                    on_progress(MARGINS, len(self._found), len(self._jobs))
+        except BrokenProcessPool:
+            raise UserError("A worker process of the reality grid exited unexpectedly.") from None
+
+    def result(self) -> Reality | None:
+        """Return the margins found so far; None if the task declares no axes."""
+        if self._request.driver or not self._known:
+            return None
+        count, fewer = _counts(self._verifier)
+        found = self._found
+        measured = [axis for axis in self.axes if (axis.key, None) in found]
+        theirs = {axis.key: [who for who in self._drivers if who and (axis.key, who) in found] for axis in measured}
+        keys = {axis.key for axis in measured}
+        return Reality(
+            axes=tuple(
+                AxisResult(axis, found[axis.key, None], {who: found[axis.key, who] for who in theirs[axis.key]})
+                for axis in measured
+            ),
+            simulator=BATCH,
+            trials=count,
+            baseline_trials=fewer,
+            enough=self._verifier.enough,
+            missing=tuple(one.title for one in self._known if one.required is not None and one.key not in keys),
+        )
 
 
 def _chosen(known: Sequence[str], margins: Sequence[str] | None) -> list[str]:
@@ -93,14 +110,15 @@ def _chosen(known: Sequence[str], margins: Sequence[str] | None) -> list[str]:
 def _small(request: Request) -> TaskVerification:
     """Return a verification with the trials of the grid only."""
     make = verification_of(request.task, request.robot.kind)
-    count = make.counts.reality
+    count = make.counts_of(request.thorough).reality
     count = count if request.episodes is None else min(count, request.episodes)
-    verifier: TaskVerification = make(replace(request, episodes=count, names=(BATCH,), on_progress=None))
+    verifier: TaskVerification = make(replace(request, episodes=count, names=(BATCH,), report=None, on_progress=None))
     return verifier
 
 
 def _counts(verifier: TaskVerification) -> tuple[int, int]:
-    count, fewer = len(verifier.trials), verifier.counts.reality_baselines
+    asked, fewer = verifier.request.episodes, verifier.counts.reality_baselines
+    count = min(len(verifier.trials), asked or len(verifier.trials))
     return count, count if fewer is None else min(fewer, count)
 
 
@@ -118,7 +136,7 @@ def _run(
             yield (key, who), _margin(verifier, key, who, nominal[who])
         return
     context = multiprocessing.get_context("spawn")  # ROS's threads do not survive a fork
-    plain = replace(request, loaded=None, on_progress=None)
+    plain = replace(request, loaded=None, report=None, on_progress=None)
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(plain, os.getpid()))
     try:
         waiting: dict[Future[Any], Any] = {pool.submit(_nominal, who): who for who in drivers}

@@ -91,6 +91,8 @@ class Verification:
         description: The trials, for the page.
         settings: Unusual settings of the task, in a sentence.
         pictures: Plots for the page.
+        topics: Whether it was to run over topics.
+        incomplete: What is missing because it was interrupted; empty: nothing.
         reality: The reality grid; None: the task has no axes.
         record: Further entries of verify.json; plain data.
         provenance: Seeds, versions, time; plain data.
@@ -110,6 +112,8 @@ class Verification:
     description: str = ""
     settings: str = ""
     pictures: Sequence[Plot] = ()
+    topics: bool = False
+    incomplete: str = ""
     reality: Reality | None = None
     record: Mapping[str, Any] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
@@ -119,7 +123,7 @@ class Verification:
     def record_name(self) -> str:
         """File name of its record."""
         over_topics = any(column.simulator.endswith(OVER_TOPICS) for column in self.columns.values())
-        return RECORD_NAME if over_topics else IN_PROCESS_NAME
+        return RECORD_NAME if over_topics or (self.incomplete and self.topics) else IN_PROCESS_NAME
 
     @property
     def worth(self) -> str:
@@ -134,7 +138,7 @@ class Verification:
     @property
     def failures(self) -> list[str]:
         """Reasons why it does not pass, a sentence each; empty if it passes."""
-        failures = list(self.reasons)
+        failures = [*([f"Incomplete: {self.incomplete}"] if self.incomplete else []), *self.reasons]
         if self.contract is not None and not self.judged:
             failures.append("No column was judged.")
         for name, column in self.columns.items():
@@ -148,7 +152,9 @@ class Verification:
 
     @property
     def verdict(self) -> str:
-        """``passed``, ``failed`` or, for a planner, ``not judged``."""
+        """``passed``, ``failed``, ``incomplete`` or, for a planner, ``not judged``."""
+        if self.incomplete:
+            return "incomplete"
         return "failed" if not self.passed else "passed" if self.judged else "not judged"
 
     @property
@@ -196,6 +202,7 @@ class Verification:
             "robot": self.robot.name,
             "robot_sha256": self.robot.sha256,
             "passed": self.passed,
+            **({"incomplete": self.incomplete} if self.incomplete else {}),
             "reasons": self.failures,
             "worth": self.worth,
             "left_out": dict(self.left_out),

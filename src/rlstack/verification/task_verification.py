@@ -21,12 +21,13 @@ from rlstack.policies import load_policy
 from rlstack.robots import RobotSpec
 from rlstack.sim.vector import BATCH
 from rlstack.sim.world import World
-from rlstack.tasks.bounds import Bounds
+from rlstack.tasks.bounds import RELATIVE, Bounds
 from rlstack.verification.drawing import Plot
 from rlstack.verification.parallel import run_trials
 from rlstack.verification.reality import REFINEMENTS, SUCCESS, Axis, Conditions
 from rlstack.verification.report import OVER_TOPICS
 from rlstack.verification.runner import take
+from rlstack.verification.schedule import Part, Progress, Seconds
 from rlstack.verification.scores import Score
 from rlstack.verification.training_evaluation import Evaluation
 from rlstack.verification.trial_records import TrialRecord
@@ -34,6 +35,10 @@ from rlstack.verification.trial_records import TrialRecord
 OnProgress = Callable[[str, int, int], None]
 Records = Mapping[str, tuple[TrialRecord, Mapping[str, Any]]]
 """By column: the policy's record, and the baselines' records by name."""
+
+
+MARGINS = "margins"
+"""Name of the reality grid among the parts of a verification."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,8 +61,10 @@ class Request:
         episodes: Trials in every simulator; None takes the default.
         seed: Seed of starts, disturbances and noise.
         drivers: Classical planners to compare with; None takes the task's.
+        thorough: Whether to run the large numbers of trials.
         margins: Axes of the reality grid to measure; None: all; ``("none",)``: none.
-        on_progress: Called with a column's name, the number done, and the total.
+        report: Called with how far the verification is.
+        on_progress: Called with a part's name, the number done, and the total.
     """
 
     policy: Path | None
@@ -75,7 +82,9 @@ class Request:
     episodes: int | None
     seed: int
     drivers: tuple[str, ...] | None = None
+    thorough: bool = False
     margins: tuple[str, ...] | None = None
+    report: Callable[[Progress], None] | None = None
     on_progress: OnProgress | None = None
 
     @property
@@ -95,6 +104,7 @@ class Request:
         typed += ["--driver", self.driver, "--task", self.task_name] if self.driver else []
         typed += ["--backends", ",".join(self.names), "--seed", str(self.seed)]
         typed += ["--episodes", str(self.episodes)] if self.episodes is not None else []
+        typed += ["--thorough"] if self.thorough else []
         typed += ["--robot", self.robot_option] if self.robot_option else []
         typed += ["--drivers", ",".join(self.drivers)] if self.drivers is not None else []
         typed += ["--margins", ",".join(self.margins)] if self.margins is not None else []
@@ -108,9 +118,11 @@ class Counts:
     Args:
         batch: In the batch simulator.
         engines: In process in every other simulator.
-        topics: Over topics.
+        topics: Over topics, in the first simulator.
+        topics_elsewhere: Over topics in each further simulator; None: as in the first.
+        besides: In further columns of the batch simulator; None: as in the first.
         baselines: Trials of baselines in the batch simulator, the first ones; None: all.
-        baselines_in_engines: Likewise in every other simulator.
+        baselines_in_engines: Likewise in every other simulator; 0: none, and relative figures are not judged there.
         reality: At each value of an axis of the reality grid.
         reality_baselines: Likewise of baselines, the first ones; None: all.
     """
@@ -118,6 +130,8 @@ class Counts:
     batch: int
     engines: int
     topics: int
+    topics_elsewhere: int | None = None
+    besides: int | None = None
     baselines: int | None = None
     baselines_in_engines: int | None = None
     reality: int = 100
@@ -160,6 +174,11 @@ class TaskVerification(ABC):
     first: ClassVar[tuple[str, ...]]
     """Keys of the main figures."""
     counts: Counts
+    """Numbers of trials for a proof within four minutes on two processors."""
+    thorough: ClassVar[Counts | None] = None
+    """Numbers of trials of a thorough verification; None: the same."""
+    seconds: ClassVar[Seconds] = Seconds()
+    """Expected times, for the first estimate."""
     trials: Any
     """The trials that the columns share; those with fewer take the first."""
     takes_planner: ClassVar[bool] = False
@@ -175,7 +194,13 @@ class TaskVerification(ABC):
 
     def __init__(self, request: Request) -> None:
         self.request, self.task, self.robot = request, request.task, request.robot
+        self.counts = self.counts_of(request.thorough)
         self.baselines: Sequence[str] = ()
+
+    @classmethod
+    def counts_of(cls, thorough: bool) -> Counts:
+        """Return the numbers of trials."""
+        return cls.thorough if thorough and cls.thorough is not None else cls.counts
 
     @staticmethod
     @abstractmethod
@@ -297,8 +322,49 @@ class TaskVerification(ABC):
         trials = self.in_world(trials, simulator)
         some = take(trials, 0, count or self.request.episodes or (usual.batch if batched else usual.engines))
         fewer = usual.baselines if batched else usual.baselines_in_engines
-        beside = some if fewer is None else take(some, 0, fewer)
-        return ColumnPlan(name=name, simulator=simulator, trials=some, baseline_trials=beside, bounds=bounds)
+        beside = some if fewer is None else take(some, 0, fewer) if fewer else None
+        asked = bounds if batched else self.sampled(bounds, len(some), beside is not None)
+        return ColumnPlan(name=name, simulator=simulator, trials=some, baseline_trials=beside, bounds=asked)
+
+    def topics_column(self, simulator: str, first: bool) -> ColumnPlan:
+        """Return the plan of a column over topics, in the ``first`` simulator or a further one."""
+        request, usual = self.request, self.counts
+        fewer = usual.topics if first or usual.topics_elsewhere is None else usual.topics_elsewhere
+        some = take(self.in_world(self.trials, simulator), 0, request.episodes or fewer)
+        bounds = None if request.driver else self.task.bounds_over_topics
+        compared = usual.baselines_in_engines != 0
+        return ColumnPlan(
+            name=over_topics(simulator),
+            simulator=simulator,
+            over_topics=True,
+            trials=some,
+            bounds=self.sampled(bounds, len(some), compared),
+        )
+
+    def sampled(self, bounds: Bounds | None, count: int, compared: bool) -> Bounds | None:
+        """Return the bounds of a column outside the batch simulator: in a default verification those of a sample."""
+        whole = self.request.thorough or self.request.episodes is not None or self.thorough is None
+        return bounds if bounds is None or whole else bounds.for_sample(count, compared)
+
+    def parts(self, plans: Sequence[ColumnPlan], margins: int) -> list[Part]:
+        """Return the parts of the verification with their expected times.
+
+        Args:
+            plans: All columns.
+            margins: Number of axes of the reality grid.
+        """
+        seconds, parts = self.seconds, []
+        for plan in plans:
+            batched = plan.simulator == BATCH
+            if plan.over_topics:
+                parts.append(Part(plan.name, seconds.start + seconds.topics * len(plan.trials)))
+                continue
+            parts.append(Part(plan.name, (seconds.batch if batched else seconds.engines) * len(plan.trials)))
+            each = seconds.baselines if batched else seconds.baselines_in_engines
+            for who in self.baselines if plan.baseline_trials is not None else ():
+                parts.append(Part(f"{plan.name}: {who}", each * len(plan.baseline_trials)))
+        theirs = seconds.reality_baselines * len(self.reality_baselines())
+        return [*parts, Part(MARGINS, margins * (seconds.reality + theirs))]
 
     def in_world(self, trials: Any, simulator: str) -> Any:
         """Return trials placed in a simulator's world."""
@@ -376,8 +442,7 @@ def known_planners(names: Sequence[str], bounds: Bounds | None = None) -> list[s
     for name in names:
         if name not in PLANNERS.names():
             raise unknown_name("planner", name, PLANNERS.names())
-    against = ("lead_high", "time_ratio", "lap_ratio", "steps_ratio")
-    if not names and bounds is not None and any(name in bounds.limits for name in against):
+    if not names and bounds is not None and any(name in bounds.limits for name in RELATIVE):
         raise UserError(
             "drivers: an empty list is not allowed: the task compares its policies with a planner; name at least one,"
             " such as --drivers dwa, or leave --drivers out for the task's own."

@@ -21,6 +21,7 @@ from rlstack.verification.manipulation_plots import draw_trials
 from rlstack.verification.manipulation_score import score_arm
 from rlstack.verification.manipulation_simulator import ManipulationSimulator, world_of
 from rlstack.verification.manipulation_trials import ManipulationLog, held_out, manipulate
+from rlstack.verification.schedule import Seconds
 from rlstack.verification.scores import Score
 from rlstack.verification.task_verification import ColumnPlan, Counts, Records, Request, TaskVerification, supporting
 from rlstack.verification.training_evaluation import Evaluation
@@ -47,7 +48,9 @@ class ManipulationVerification(TaskVerification):
     """See :class:`rlstack.verification.task_verification.TaskVerification`."""
 
     first = ("episodes", "success", "lost", "time_s", "error_m", "error_p95_m", "intervened", "latency_p99_ms")
-    counts = Counts(batch=500, engines=100, topics=40)
+    counts = Counts(batch=500, engines=40, topics=30, topics_elsewhere=20)
+    thorough = Counts(batch=500, engines=100, topics=40, reality=200)
+    seconds = Seconds(batch=0.01, engines=0.22, topics=0.6, reality=2.0)
     description = (
         "Starts, goals and objects that are used neither for training nor to choose a run's best policy; all columns"
         " share the first ones. Joint states and the object's pose have the task's noise. The batch simulator runs many"

@@ -23,6 +23,7 @@ from rlstack.verification.flight_trials import rollout
 from rlstack.verification.reality import Axis, Conditions
 from rlstack.verification.runner import take
 from rlstack.verification.scenario_description import describe_disturbances, describe_paths, describe_starts
+from rlstack.verification.schedule import Seconds
 from rlstack.verification.scores import Score
 from rlstack.verification.task_verification import ColumnPlan, Counts, Records, Request, TaskVerification
 from rlstack.verification.training_evaluation import Evaluation
@@ -45,7 +46,17 @@ class FlightVerification(TaskVerification):
     """See :class:`rlstack.verification.task_verification.TaskVerification`."""
 
     first = ("episodes", "success", "within_0_1", "lost", "error_m", "rmse_m", "recover_s")
-    counts = Counts(batch=1000, engines=300, topics=100, reality=200)
+    counts = Counts(batch=1000, engines=64, topics=40, topics_elsewhere=20, baselines_in_engines=32, reality=200)
+    thorough = Counts(batch=1000, engines=300, topics=100, reality=500)
+    seconds = Seconds(
+        batch=0.0025,
+        engines=0.04,
+        topics=1.2,
+        baselines=0.0025,
+        baselines_in_engines=0.05,
+        reality=0.9,
+        reality_baselines=1.1,
+    )
     description = (
         "Distance is between the robot's centre of mass and the goal (of a path: the point that is due at that moment);"
         " a position that is not finite is infinitely far. Percentiles are taken from the sorted values without"
@@ -103,7 +114,7 @@ class FlightVerification(TaskVerification):
 
     def run(self, plan: ColumnPlan, baseline: str | None) -> FlightRecord:
         """Return flights in process."""
-        shown = self.request.progress_of(plan.name) if baseline is None else None
+        shown = self.request.progress_of(plan.name if baseline is None else f"{plan.name}: {baseline}")
         return rollout(
             self.request.loaded if baseline is None else self._controllers[baseline],
             plan.trials,

@@ -50,7 +50,8 @@ class StandVerification(TaskVerification):
     """See :class:`rlstack.verification.task_verification.TaskVerification`."""
 
     first = ("episodes", "success", "lost", "height_error_m", "tilt_rad", "drift_m", "intervened", "latency_p99_ms")
-    counts = Counts(batch=500, engines=100, topics=20)
+    counts = Counts(batch=500, engines=40, topics=20)
+    thorough = Counts(batch=500, engines=100, topics=20)
     description = (
         "Starts, payloads and pushes that are used neither for training nor to choose a run's best policy; all columns"
         " share the first ones. Signals have the task's noise. The batch simulator runs many MuJoCo worlds at 200 steps"

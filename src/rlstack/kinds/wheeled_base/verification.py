@@ -24,6 +24,7 @@ from rlstack.verification.navigation_episodes import NavigationEpisodes, held_ou
 from rlstack.verification.navigation_plots import NavigationColumn, draw_drives
 from rlstack.verification.navigation_score import score_baseline, score_drives
 from rlstack.verification.navigation_trials import BATCH_SIZE, drive
+from rlstack.verification.schedule import Seconds
 from rlstack.verification.scores import Score
 from rlstack.verification.task_verification import (
     ColumnPlan,
@@ -35,9 +36,6 @@ from rlstack.verification.task_verification import (
 )
 from rlstack.verification.training_evaluation import Evaluation
 from rlstack.verification.trial_records import NavigationRecord
-
-EPISODES, EPISODES_ELSEWHERE = 1000, 300
-"""Episodes on the maps with bounds, and in the batch simulator among movers and on the other maps."""
 
 OTHER_MAPS, MOVERS = f"{BATCH}, other maps", f"{BATCH}, movers"
 """Columns of the other kinds of maps, and of the maps with bounds where there are movers."""
@@ -70,6 +68,12 @@ class DriveVerification(TaskVerification):
                 " --robot turtlebot3_burger."
             )
         self.robot: WheeledBase = request.robot
+
+    @property
+    def _besides(self) -> int:
+        """Episodes in further columns of the batch simulator."""
+        usual = self.counts.batch if self.counts.besides is None else self.counts.besides
+        return min(self.request.episodes or usual, usual)
 
     def process_runner(self, plan: ColumnPlan, baseline: str | None) -> tuple[Any, dict[str, Any]]:
         """Return the function that drives in process, and its options."""
@@ -130,7 +134,13 @@ class MapVerification(DriveVerification):
     """Held-out maps: the kinds with bounds, the other kinds, and the kinds with bounds among movers."""
 
     takes_planner = True
-    counts = Counts(batch=EPISODES, engines=100, topics=40, baselines=200, baselines_in_engines=40)
+    counts = Counts(
+        batch=1000, engines=20, topics=20, besides=300, baselines=50, baselines_in_engines=0, reality_baselines=25
+    )
+    thorough = Counts(batch=1000, engines=100, topics=40, besides=300, baselines=200, baselines_in_engines=40)
+    seconds = Seconds(
+        batch=0.01, engines=0.7, topics=2.0, baselines=0.2, baselines_in_engines=1.0, reality=2.0, reality_baselines=3.0
+    )
     description = (
         "Maps of these seeds are never used for training or tuning. In the batch simulator each robot's lags, delay and"
         " slip are randomized as in training; in other simulators they are those of the robot file. Planners receive"
@@ -147,9 +157,11 @@ class MapVerification(DriveVerification):
             contract = request.loaded.contract
             self.task = replace(self.task, rate_hz=contract.rate_hz)
             planners = self.task.planners if request.drivers is None else request.drivers
+            if request.drivers is None and not request.thorough:
+                planners = planners[:1]  # the reference; each of them takes as long as all of the policy's trials
             self.baselines = known_planners(planners, self.task.bounds)
             self._bounds = (self.task.bounds, *_bounds(self.task, contract))
-        self.trials = self._drawn(self.task.verified_on, request.episodes or EPISODES)
+        self.trials = self._drawn(self.task.verified_on, request.episodes or self.counts.batch)
 
     @staticmethod
     def draw_evaluation(task: Any, robot: WheeledBase, episodes: int, seed: int) -> NavigationEpisodes:
@@ -193,7 +205,7 @@ class MapVerification(DriveVerification):
         plans = [self.column(simulator, simulator, self.trials, here)]
         if simulator != BATCH:
             return plans
-        task, count = self.task, min(self.request.episodes or self.counts.batch, EPISODES_ELSEWHERE)
+        task, count = self.task, self._besides
         if task.verified_among is not None:
             course = self._drawn(task.verified_on, count, task.verified_among)
             plans.append(self.column(MOVERS, BATCH, course, among, count))

@@ -27,9 +27,6 @@ from rlstack.verification.navigation_episodes import NavigationEpisodes
 from rlstack.verification.task_verification import ColumnPlan, Counts, Request, known_planners, supporting
 from rlstack.verification.training_evaluation import Evaluation
 
-CROWDED = 200
-"""Scenes in the batch simulator with more people."""
-
 MORE, MORE_PEOPLE = 1.5, f"{BATCH}, more people"
 """Factor on the number of people in a further column, and its name."""
 
@@ -67,7 +64,10 @@ _DESCRIPTIONS = {
 class CrowdVerification(DriveVerification):
     """See :class:`rlstack.verification.task_verification.TaskVerification`."""
 
-    counts = Counts(batch=500, engines=100, topics=30, baselines=200, baselines_in_engines=20)
+    counts = Counts(
+        batch=500, engines=20, topics=20, besides=200, baselines=50, baselines_in_engines=0, reality_baselines=25
+    )
+    thorough = Counts(batch=500, engines=100, topics=30, besides=200, baselines=200, baselines_in_engines=20)
     # otherwise they would treat people as static obstacles
     planner_options: ClassVar[Mapping[str, Any]] = {"dwa": {"people": True}, "astar_dwa": {"people": True}}
 
@@ -79,7 +79,7 @@ class CrowdVerification(DriveVerification):
         crossing = setting.scene == "circle_crossing"
         self.task: CrowdTask = replace(setting, rate_hz=contract.rate_hz)
         self._bounds = setting.bounds_crossing if crossing else setting.bounds
-        chosen = setting.planners[:1] if crossing else setting.planners
+        chosen = setting.planners if request.thorough and not crossing else setting.planners[:1]
         self.baselines = known_planners(chosen if request.drivers is None else request.drivers, self._bounds)
         self.trials = course_of(self.task, self.robot, request.episodes or self.counts.batch, request.seed)
 
@@ -116,7 +116,7 @@ class CrowdVerification(DriveVerification):
         """Return the trials in a simulator; halls in the batch simulator with more people as well."""
         plans = [self.column(simulator, simulator, self.trials, self._bounds)]
         if simulator == BATCH and self.task.scene == "hall":
-            count = min(self.request.episodes or CROWDED, CROWDED)
+            count = self._besides
             course = course_of(self.task, self.robot, count, self.request.seed, MORE)
             plans.append(self.column(MORE_PEOPLE, BATCH, course, self.task.bounds_crowded, count))
         return plans
