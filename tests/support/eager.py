@@ -74,6 +74,7 @@ class EagerStep:
             "rotor_yaw_sign": np.tile(robot.yaw_torque_signs.astype(float), (count, 1)),
             "rotor_speed_min": np.full((count, 1), model.speed_min_rad_s),
             "rotor_speed_max": np.full((count, 1), model.speed_max_rad_s),
+            "rotor_thrust_coefficients": np.tile(model.thrust_coefficients, (count, 1)),
         }
         return {name: torch.from_numpy(np.ascontiguousarray(signals[name])) for name in self.task.inputs}
 

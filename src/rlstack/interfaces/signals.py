@@ -130,6 +130,9 @@ ROBOT_FILE: dict[str, Signal] = {
         Signal("rotor_yaw_sign", ("rotors",), "-1 or 1", "base_link", "", "", "rotors[].yaw_torque_sign"),
         Signal("rotor_speed_min", (1,), "rad/s", "", "", "", "rotor_model.speed_min_rad_s"),
         Signal("rotor_speed_max", (1,), "rad/s", "", "", "", "rotor_model.speed_max_rad_s"),
+        Signal(
+            "rotor_thrust_coefficients", (3,), "N, N s/rad, N s^2/rad^2", "", "", "", "rotor_model.thrust_coefficients"
+        ),
     )
 }
 """Inputs that describe the present robot to a policy for a family of robots, in the robot file's order; they have no

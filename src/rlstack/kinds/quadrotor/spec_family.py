@@ -69,13 +69,14 @@ class QuadrotorFamily:
     parameters_of = staticmethod(family_parameters)
 
     def inputs(self, robot: Quadrotor) -> dict[str, NDArray[np.float64]]:
-        """Return positions, spin directions and motor time constants of the rotors."""
+        """Return positions, spin directions, speeds and thrust curve of the rotors."""
         model = robot.rotor_model
         return {
             "rotor_position": robot.rotor_positions,
             "rotor_yaw_sign": robot.yaw_torque_signs,
             "rotor_speed_min": np.array([model.speed_min_rad_s]),
             "rotor_speed_max": np.array([model.speed_max_rad_s]),
+            "rotor_thrust_coefficients": np.array(model.thrust_coefficients),
         }
 
     def check_layout(self, robot: Quadrotor, where: str) -> None:

@@ -16,12 +16,12 @@ from rlstack.schema import value
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
 from rlstack.tasks.quadrotor import rewards, trajectories
 from rlstack.tasks.quadrotor import task as quadrotor
-from rlstack.tasks.quadrotor.family import Family, nominal_robot, sample_family
+from rlstack.tasks.quadrotor.family import THRUST_CURVE, Family, nominal_robot, sample_family
 from rlstack.tasks.quadrotor.paths import Paths
 from rlstack.tasks.quadrotor.sampling import Starts
 from rlstack.tasks.quadrotor.scenario import Scenario
 from rlstack.tasks.quadrotor.success_criteria import SuccessCriteria
-from rlstack.tasks.quadrotor.task import MOTION, PATH, QuadrotorTask, draw_disturbances
+from rlstack.tasks.quadrotor.task import LAYOUT, MOTION, PATH, QuadrotorTask, draw_disturbances
 
 if TYPE_CHECKING:
     from rlstack.tasks.core.pipeline import Pipeline, Term
@@ -70,7 +70,7 @@ class FoundationTask(QuadrotorTask):
     observation: Observation = field(default_factory=Observation)
     reward: Reward = field(default_factory=Reward)
 
-    inputs = (*MOTION, *PATH, "rotor_position", "rotor_yaw_sign", "rotor_speed_min", "rotor_speed_max")
+    inputs = (*MOTION, *PATH, *LAYOUT)
     criteria = SuccessCriteria(radius_m=1.0, from_s=9.0, to_s=10.0, lost_m=5.0, duration_s=10.0)
     """Success as in RAPTOR: within 1 m throughout the last of ten seconds."""
     bounds = Bounds(at_least={"success": 0.95}, at_most={"lost": 0.05, "error_m": 0.15})
@@ -145,7 +145,7 @@ class FoundationTask(QuadrotorTask):
             *observations.velocities(),
             ActionHistory(4, settings.action_history),
         ]
-        return CanonicalPipeline(chosen, "rotor_speed")
+        return CanonicalPipeline(chosen, "rotor_speed", THRUST_CURVE)
 
     def actions(self, robot: Quadrotor, pipeline: Pipeline) -> tuple[Row, ...]:
         """Return name, commands at -1 and +1, and unit of each action."""

@@ -26,7 +26,7 @@ from rlstack.tasks.quadrotor.scenario import Scenario
 Range = tuple[float, float]
 Start = Literal["ten_arms", "ten_arms_each_axis", "hover"]
 
-_CURVE = (0.00352526, 0.01437313, 0.09223048)
+THRUST_CURVE = (0.00352526, 0.01437313, 0.09223048)
 """N: thrust of one rotor = c0 + c1 f + c2 f^2 for a command fraction f, of the published nominal vehicle, which is a
 Crazyflie 2.1 with decks. Its shape is that of every vehicle in the family."""
 
@@ -239,8 +239,8 @@ def nominal_robot(reference: Quadrotor) -> Quadrotor:
             f"{reference.name} has rotors that never turn slower than {model.speed_min_rad_s:g} rad/s: the family's"
             " thrust curve begins at rest; use a robot whose speed_min_rad_s is 0."
         )
-    top = _top_thrust(reference) / sum(_CURVE)
-    c0, c1, c2 = (top * c / model.speed_max_rad_s**order for order, c in enumerate(_CURVE))
+    top = _top_thrust(reference) / sum(THRUST_CURVE)
+    c0, c1, c2 = (top * c / model.speed_max_rad_s**order for order, c in enumerate(THRUST_CURVE))
     return replace(reference, rotor_model=replace(model, thrust_coefficients=(c0, c1, c2)))
 
 

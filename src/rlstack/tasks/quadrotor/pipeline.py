@@ -21,16 +21,24 @@ class CanonicalPipeline(Pipeline):
     """A pipeline for any quadrotor with one rotor in each quadrant whose neighbours turn opposite ways.
 
     Values of the robot file are inputs (``rotor_position``, ``rotor_yaw_sign``, ``rotor_speed_min``,
-    ``rotor_speed_max``). If the front right rotor's reaction torque is to the left, the frame is rotated by 90 degrees
-    to the left, which reverses the sign as in the training frame. Actions command the rotors at the front right, back
-    right, back left and front left of that frame, from their lowest to their highest speed.
+    ``rotor_speed_max``, ``rotor_thrust_coefficients``). If the front right rotor's reaction torque is to the left, the
+    frame is rotated by 90 degrees to the left, which reverses the sign as in the training frame. Actions command the
+    rotors at the front right, back right, back left and front left of that frame, from their lowest to their highest
+    speed. In between, the thrust rises with the action as it does in training, whatever the curve of the robot's rotors.
+
+    Args:
+        terms: The observation's terms.
+        output: Name of the command signal.
+        curve: c0, c1, c2 of the thrust c0 + c1 s + c2 s^2 of the training's rotors at a share s of their top speed.
     """
 
     PLACES = ("front right", "back right", "back left", "front left")
     """Positions of the rotors that the actions command, in order."""
 
-    def __init__(self, terms: Sequence[Term], output: str) -> None:
+    def __init__(self, terms: Sequence[Term], output: str, curve: tuple[float, float, float]) -> None:
         super().__init__(terms, output, [0.0] * len(_CORNERS), [1.0] * len(_CORNERS))
+        _, linear, square = curve
+        self.linear, self.square = linear / (linear + square), square / (linear + square)
 
     def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
         """Return the inputs in the canonical frame, with values that the terms share."""
@@ -61,7 +69,15 @@ class CanonicalPipeline(Pipeline):
         share = 0.5 * (action + 1.0)
         mine = (inputs["rotor_corner"] * share.unsqueeze(-2)).sum(dim=-1)
         slowest, fastest = inputs["rotor_speed_min"], inputs["rotor_speed_max"]
-        return slowest + mine * (fastest - slowest)
+        c0, c1, c2 = inputs["rotor_thrust_coefficients"].split(1, dim=-1)
+        c1, c2, low = c1 * fastest, c2 * fastest * fastest, slowest / fastest  # N, of the share of the top speed
+        least = c0 + low * (c1 + low * c2)
+        rise = mine * (self.linear + self.square * mine) * (c0 + c1 + c2 - least)
+        # the speed of this thrust, in the form of the root that does not divide by c2, which may be 0
+        wanted = least + rise - c0
+        root = torch.sqrt((c1 * c1 + 4.0 * c2 * wanted).clamp(min=0.0) + 1e-12)
+        share = ((2.0 * wanted / (c1 + root) - low) / (1.0 - low)).clamp(0.0, 1.0)
+        return slowest + share * (fastest - slowest)
 
 
 def _at(x: Tensor, y: Tensor, corner: tuple[float, float]) -> Tensor:

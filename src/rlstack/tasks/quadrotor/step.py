@@ -115,6 +115,7 @@ class QuadrotorStep(FusedStep):
             "rotor_yaw_sign": as_objects(self.robot.yaw_torque_signs),
             "rotor_speed_min": as_objects(np.array([model.speed_min_rad_s])),
             "rotor_speed_max": as_objects(np.array([model.speed_max_rad_s])),
+            "rotor_thrust_coefficients": as_objects(np.array(model.thrust_coefficients)),
         }
 
     def _points(self, goal: Rows) -> tuple[Rows, Rows, Rows]:

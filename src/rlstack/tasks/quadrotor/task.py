@@ -35,6 +35,10 @@ PATH = ("path_time", "path_position", "path_orientation")
 """Further input of a policy that follows a path."""
 
 
+LAYOUT = ("rotor_position", "rotor_yaw_sign", "rotor_speed_min", "rotor_speed_max", "rotor_thrust_coefficients")
+"""Further input of a policy for a family of quadrotors, from the robot file."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Noise:
     """Standard deviations of the input noise (Learning to Fly in Seconds)."""
