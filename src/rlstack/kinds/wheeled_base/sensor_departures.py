@@ -66,7 +66,8 @@ class OdometryDrift:
         """Return the change; see :class:`rlstack.verification.departures.SignalChange`."""
         angle, sign = rng.uniform(-np.pi, np.pi, count), np.sign(rng.random(count) - 0.5)
         towards = np.stack([np.cos(angle), np.sin(angle), np.zeros(count)], axis=1)
-        driven, last = np.zeros(count), []
+        driven = np.zeros(count)
+        last: list[Array] = []
 
         def change(k: int, signals: Signals) -> Signals:
             now = dict(signals)

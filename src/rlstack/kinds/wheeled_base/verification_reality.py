@@ -148,7 +148,7 @@ def _scan_axes(robot: WheeledBase) -> tuple[Axis, ...]:
                 farthest=0.6,
                 required=0.1,
                 reason=reason,
-                apply=lambda value, c, reads=reads: c.departing(changes=(ScanDropouts(value, reads),)),
+                apply=_dropping(reads),
                 resolution=0.05,
             )
             for name, word, reads, reason in (
@@ -357,6 +357,10 @@ def _scales(
         )
         for name, (farthest, required) in ends.items()
     )
+
+
+def _dropping(reads_m: float) -> Callable[[float, Conditions], Conditions]:
+    return lambda share, conditions: conditions.departing(changes=(ScanDropouts(share, reads_m),))
 
 
 def _gained(value: float, conditions: Conditions) -> Conditions:

@@ -64,7 +64,7 @@ class BaseEnvironment(BatchEnvironment):
         self._robots = torch.from_numpy(drawn(robot, PARAMETER_POOL, self.rng)).to(self.device)
         task.departures.draw_parameters(self._robots, self.generator)
         boxes, circles = step.box_rows // BOX_ROWS, step.circle_rows // CIRCLE_ROWS
-        self._lidar = ObstacleLidar(lidar, boxes, circles, rays, step.device) if rays else None
+        self._lidar = ObstacleLidar(lidar, boxes, circles, rays, step.device) if rays and lidar else None
         self.progress = 0.0
         self.maps = self._stage(0)
         self.reset_all()
