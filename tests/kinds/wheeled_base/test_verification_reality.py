@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlstack.kinds.wheeled_base.sensor_departures import (
+from rlstack.kinds.wheeled_base.verification_crowd import CROWDNAV, course_of
+from rlstack.kinds.wheeled_base.verification_departures import (
     BlindZone,
     FieldOfView,
     OdometryDrift,
@@ -13,7 +14,6 @@ from rlstack.kinds.wheeled_base.sensor_departures import (
     ScanDropouts,
     TurnedLidar,
 )
-from rlstack.kinds.wheeled_base.verification_crowd import CROWDNAV, course_of
 from rlstack.kinds.wheeled_base.verification_reality import crowd_axes, navigation_axes
 from rlstack.robots import load_robot
 from rlstack.robots.frames import from_yaw

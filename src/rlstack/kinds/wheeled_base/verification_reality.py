@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from rlstack.interfaces.topics import PEOPLE, SCAN
-from rlstack.kinds.wheeled_base.sensor_departures import (
+from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.kinds.wheeled_base.verification_departures import (
     BlindZone,
     FieldOfView,
     OdometryDrift,
@@ -19,7 +20,6 @@ from rlstack.kinds.wheeled_base.sensor_departures import (
     TurnedLidar,
     moved_on,
 )
-from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots.footprint import FootprintShape
 from rlstack.sim.batch_wheeled_base.layout import CIRCLE_ROWS, PARAMETERS
 from rlstack.sim.crowds.moving_obstacles import MovingObstacles, moving_scenes
