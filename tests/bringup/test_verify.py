@@ -11,6 +11,7 @@ from rlstack.bringup.verification_check import require_verification
 from rlstack.bringup.verify import verify, verify_all
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import load_quadrotor
+from rlstack.kinds.quadrotor.verification import CALM
 from rlstack.policies import load_policy, write_policy
 from rlstack.sim.vector import BATCH
 from rlstack.verification.flight_baselines import CONTROLLERS
@@ -53,11 +54,11 @@ def test_each_simulator_is_a_column_and_what_they_disagree_by_is_said(tmp_path: 
     policy = for_hover(write_hover_policy(tmp_path / "policy.onnx", load_quadrotor("crazyflie")))
     verified = verify(policy, backends=[BATCH, "mujoco"], topics=False, episodes=8, margins=["none"])
     data = json.loads(verified.record.read_text())
-    assert list(data["backends"]) == [BATCH, "mujoco"]
+    assert list(data["backends"]) == [BATCH, CALM, "mujoco"]
     assert data["backends"]["mujoco"]["flown_in"] == "mujoco (in process)"
     assert set(data["transfer"]) == {data["policy"], *CONTROLLERS}
     for row in data["transfer"].values():
-        assert set(row) == {BATCH, "mujoco"}
+        assert set(row) == {BATCH, CALM, "mujoco"}
         assert row["mujoco"]["error_m"]["value"] == pytest.approx(row[BATCH]["error_m"]["value"], abs=5e-3)
     (apart,) = data["disagreements"]
     assert apart["within_limits"] and apart["position_m"] < 1e-3 and apart["cause"] == "rounding"
@@ -89,7 +90,7 @@ def test_an_interrupted_verification_keeps_what_is_complete_and_does_not_pass(tm
     monkeypatch.setattr(RealityGrid, "run", interrupted)
     verified = verify(policy, backends=[BATCH, "mujoco"], episodes=2)
     data = json.loads((tmp_path / "verify.json").read_text())
-    assert verified.incomplete and not data["passed"] and list(data["backends"]) == [BATCH]
+    assert verified.incomplete and not data["passed"] and list(data["backends"]) == [BATCH, CALM]
     assert "interrupted before mujoco, mujoco (topics)" in data["incomplete"] and "Incomplete" in data["reasons"][0]
     assert "observation delay" in data["reasons"][-1] and "INCOMPLETE" in verified.table()
     with pytest.raises(UserError, match="Incomplete: it was interrupted"):

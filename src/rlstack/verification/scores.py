@@ -15,7 +15,7 @@ from rlstack.verification.trial_records import TrialRecord
 
 Interval = tuple[float, float]
 
-_DIGITS = {"m": 3, "ms": 2, "s": 2, "rad": 3, "m/s": 3, "m/s^3": 2, "rad/s": 0, "rad/s^2": 2}
+_DIGITS = {"m": 3, "ms": 2, "s": 2, "rad": 3, "m/s": 3, "m/s^3": 2, "rad/s": 0, "rad/s^2": 2, "Hz": 1}
 _FINE = {"share": (100.0, "%", 1), "m": (1e3, "mm", 1), "s": (1.0, "s", 1), "rad/s": (1.0, "rad/s", 0)}
 """Scale, unit and digits of the transfer table, by unit; for other units 1, none and 3."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from rlstack.verification.drawing import Plot
 from rlstack.verification.flight_baselines import baselines
 from rlstack.verification.flight_outcome import outcome
 from rlstack.verification.flight_plots import draw_flights
+from rlstack.verification.flight_quality import calm_flights, is_calm, quality_figures, quiet
 from rlstack.verification.flight_score import score_flights
 from rlstack.verification.flight_trials import rollout
 from rlstack.verification.reality import Axis, Conditions
@@ -31,6 +33,9 @@ from rlstack.verification.trial_records import FlightRecord
 
 COMPARED, COMPARED_S = 16, 1.0
 """Flights whose commands are replayed in every simulator to compare them, and for how many seconds."""
+
+CALM = f"{BATCH}, calm"
+"""Column of flights without noise and disturbances."""
 
 HIGH_UP = np.array([0.0, 0.0, 20.0])
 """m; high enough for no ground effect, whichever simulator models it."""
@@ -112,13 +117,21 @@ class FlightVerification(TaskVerification):
         """Return flights above the floor where there is one."""
         return trials if simulator == BATCH else trials.shifted(ABOVE_FLOOR)
 
+    def columns(self, simulator: str) -> list[ColumnPlan]:
+        """Return the flights in a simulator; in the batch simulator, without a path to follow, also calm ones."""
+        plans = super().columns(simulator)
+        if simulator == BATCH and self.trials.path is None:
+            calm, bounds = calm_flights(self.robot), getattr(self.task, "bounds_calm", None)
+            plans.append(ColumnPlan(name=CALM, simulator=BATCH, trials=calm, baseline_trials=calm, bounds=bounds))
+        return plans
+
     def run(self, plan: ColumnPlan, baseline: str | None) -> FlightRecord:
         """Return flights in process."""
         shown = self.request.progress_of(plan.name if baseline is None else f"{plan.name}: {baseline}")
         return rollout(
             self.request.loaded if baseline is None else self._controllers[baseline],
             plan.trials,
-            self.robot,
+            quiet(self.robot) if plan.name == CALM else self.robot,
             self.task.criteria.duration_s,
             shown,
             simulator=plan.simulator,
@@ -149,13 +162,18 @@ class FlightVerification(TaskVerification):
 
     def score(self, record: FlightRecord, baselines: Mapping[str, FlightRecord]) -> Score:
         """Return the figures of flights, without a baseline."""
-        return score_flights(record, self.task.criteria)
+        score = score_flights(record, self.task.criteria)
+        if not is_calm(record):
+            return score
+        return replace(score, figures=(*score.figures, *quality_figures(record, self.robot, self.task.criteria)))
 
     def beside(self, baseline: FlightRecord, plan: ColumnPlan) -> None:
         """Return no controllers: flights over topics are too few to compare."""
 
     def describe(self, plan: ColumnPlan, record: FlightRecord) -> str:
         """Describe the flights."""
+        if plan.name == CALM:
+            return f"{len(record)} flights of {record.time_s[-1]:g} s from rest, without noise or disturbances"
         return (
             f"{len(record):,} flights of {record.time_s[-1]:g} s at {record.rate_hz:g} Hz, starting"
             f" {describe_starts(plan.trials)}.{describe_paths(plan.trials)}"
@@ -163,7 +181,7 @@ class FlightVerification(TaskVerification):
 
     def labels(self, plan: ColumnPlan) -> Mapping[str, str]:
         """Describe each disturbance."""
-        return describe_disturbances(plan.trials, self.robot)
+        return {} if plan.name == CALM else describe_disturbances(plan.trials, self.robot)
 
     def reasons(self) -> Sequence[str]:
         """Describe how the robot departs from the policy's family."""
@@ -184,7 +202,7 @@ class FlightVerification(TaskVerification):
     def pictures(self, records: Records, plans: Mapping[str, ColumnPlan]) -> list[Plot]:
         """Return the plots of the flights."""
         outputs = self.request.loaded.contract.outputs
-        flights: dict[str, Any] = {name: record for name, (record, _) in records.items()}
+        flights: dict[str, Any] = {name: record for name, (record, _) in records.items() if name != CALM}
         return draw_flights(flights, self.task.criteria, rotor_names=outputs[0].element_names if outputs else ())
 
 

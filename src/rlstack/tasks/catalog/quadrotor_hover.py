@@ -68,6 +68,18 @@ class HoverTask(SingleRobotTask):
         at_least={"success": 0.93}, at_most={"lost": 0.02, "intervened": 0.05}, episodes=ENOUGH_OVER_TOPICS
     )
 
+    bounds_calm = Bounds(
+        at_most={
+            "heading_error_rad": 0.0175,
+            "oscillation_share": 0.03,
+            "speed_limit_share": 0.9,
+            "tilt_limit_share": 0.9,
+            "rate_limit_share": 0.9,
+        },
+        episodes=20,
+    )
+    """Of flights without noise and disturbances: 1 degree, 3% of a rotor's range, and 90% of the guard's limits."""
+
     def held_out(self, rng: np.random.Generator, count: int, robot: Quadrotor, disturbances: bool = True) -> Scenario:
         """Draw evaluation episodes of the published task, whatever the training settings."""
         state = Starts().sample(rng, count, robot)
