@@ -25,9 +25,10 @@ from rlstack.tasks.catalog.arm_push import PushTask
 from rlstack.tasks.catalog.arm_reach import ReachTask
 from rlstack.tasks.manipulator.action_recovery import action_of
 from rlstack.tasks.manipulator.demonstration import DemonstrationEnvironment
+from rlstack.tasks.manipulator.task import TRIAL_S
 from rlstack.training.algorithm import Actor
 from rlstack.training.export import PolicyGraph, TorchPolicy, export_policy, make_contract
-from rlstack.verification.manipulation_trials import held_out, manipulate
+from rlstack.verification.manipulation_trials import held_out, judged, manipulate
 from rlstack.verification.training_evaluation import Evaluator, describe_evaluation
 from tests.support.arms import write_posture_policy
 
@@ -125,6 +126,25 @@ def test_an_object_that_leaves_the_table_is_lost_and_the_rest_goes_on() -> None:
     done = manipulate(still, task, panda(), trials, threads=1)
     assert done.lost.tolist() == [False, True, False] and done.success.tolist() == [False, False, True]
     assert np.isnan(done.distance_m[-1, 1]) and np.isfinite(done.distance_m[:, [0, 2]]).all()
+
+
+def test_what_lets_go_before_the_end_does_not_succeed() -> None:
+    """Three trials of 10 periods: held to the end, let go after success, and back again just before the end."""
+    task = replace(TASK, episode_s=0.5, hold_s=0.15, ends=True)
+    goal = np.zeros((3, 3))
+    achieved = np.zeros((11, 3, 3))
+    achieved[6:, 1, 0] = achieved[:9, 2, 0] = 0.5
+    gone = np.zeros((11, 3), dtype=np.bool_)
+    done = judged(task, achieved, goal, gone, "batch")
+    assert done.success.tolist() == [True, False, False]
+    assert done.time_s.tolist() == [0.1, np.inf, np.inf]
+    gone[10, 0] = True
+    assert not judged(task, achieved, goal, gone, "batch").success[0], "lost at the last moment"
+
+
+def test_trials_last_long_enough_to_see_it_let_go() -> None:
+    assert replace(TASK, episode_s=1.0).judged().episode_s == TRIAL_S
+    assert replace(TASK, episode_s=8.0).judged().episode_s == 8.0
 
 
 class _Still(Actor):

@@ -12,7 +12,7 @@ import shutil
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -346,7 +346,8 @@ class _Run:
 
     def _contract(self, graph: PolicyGraph) -> Any:
         training = {
-            "recipe": schema.to_data(self.recipe),
+            # with the task's regions for this robot, which may not be those of the recipe
+            "recipe": schema.to_data(replace(self.recipe, task_settings=self.task.fitted(self.robot))),
             "seed": self.recipe.seed,
             "algorithm": self.recipe.algorithm,
             "steps": self.best.get("step", self._steps()),

@@ -146,7 +146,7 @@ class SceneTrials(Trials):
 
     def step(self, command: Array, over: Mask) -> None:
         """Step one control period; newly lost trials restart."""
-        self._scene.worlds.step(command)
+        self._scene.step(command)
         fresh = self._scene.lost() & ~self._lost
         if fresh.any():  # a diverged world must not end the other trials
             index: Index = np.flatnonzero(fresh)

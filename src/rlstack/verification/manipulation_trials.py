@@ -35,7 +35,7 @@ def held_out(task: Any, robot: Manipulator, episodes: int, seed: int) -> ArmTria
 
 
 def manipulate(
-    driver: Steppable,
+    driver: Any,
     task: Any,
     robot: Manipulator,
     trials: ArmTrials,
@@ -54,7 +54,7 @@ def manipulate(
     The policy receives the same observations as on its topics, with the task's noise; one step is one control period.
 
     Args:
-        driver: The loaded policy; it keeps the recurrent state of the last step.
+        driver: The loaded policy, or in the batch simulator any :class:`rlstack.verification.runner.Driver`.
         task: The task; its ``done`` judges.
         robot: The arm.
         trials: N trials.
@@ -77,10 +77,12 @@ def manipulate(
         arm.images = CameraInputs(arm, driver.contract)
         log = ManipulationLog(arm.task, trials)
         return cast(ManipulationRecord, run_in_engine(driver, arm, log, name, on_progress))
-    check_fits(driver, task, robot)
+    if hasattr(driver, "contract"):  # an expert has none
+        check_fits(driver, task, robot)
 
     def run_batch(part: ArmTrials, seed: int) -> ManipulationRecord:
-        log, scene = ManipulationLog(task, part), ArmScene(task, robot, len(part), seed, threads)
+        varied = part.departures is not None and part.departures.in_models
+        log, scene = ManipulationLog(task, part), ArmScene(task, robot, len(part), seed, threads, varied=varied)
         run(driver, departed(SceneTrials(scene, part, log, lambda: (scene.achieved(),)), departures, seed))
         return log.record(BATCH)
 
@@ -136,7 +138,7 @@ def check_fits(policy: Steppable, task: Any, robot: Manipulator) -> None:
 
 
 def judged(task: Any, achieved: Array, goal: Array, gone: NDArray[np.bool_], simulator: str) -> ManipulationRecord:
-    """Judge N trials.
+    """Judge N trials: those succeed that have been at their goal for ``hold_s`` at their end, and were never lost.
 
     Args:
         task: The task; its ``done`` judges.
@@ -153,14 +155,12 @@ def judged(task: Any, achieved: Array, goal: Array, gone: NDArray[np.bool_], sim
         time_s = np.where((held >= task.hold_steps) & np.isinf(time_s), k / task.rate_hz, time_s)
         error = np.where(lost, error, np.linalg.norm(goal - place, axis=1))
         distances.append(np.where(lost, np.nan, error))
-    # success at any time if it ends the episode; otherwise only if held to the end
-    stays = np.isfinite(time_s) if task.ends else held >= task.hold_steps
-    success = stays & (~gone[-1] | np.isfinite(time_s))
+    success = (held >= task.hold_steps) & ~gone.any(axis=0)
     return ManipulationRecord(
         simulator=simulator,
         rate_hz=task.rate_hz,
         success=success,
-        lost=gone[-1] & ~success,
+        lost=gone[-1],
         time_s=np.where(success, time_s, np.inf),
         error_m=error,
         distance_m=np.array(distances),

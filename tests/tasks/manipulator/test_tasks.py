@@ -171,7 +171,7 @@ def test_what_is_held_to_the_end_is_a_success_in_the_last_step() -> None:
 
 def ended(name: str, **changes: Any) -> GoalStep:
     """Return the step in which the first of two boxes is lost, and the second is where it should be."""
-    some = environment(name, 2, hold_s=0.05, **changes)
+    some = environment(name, 2, hold_s=0.05, ends=True, **changes)
     some.restart(torch.arange(2))
     where = some.scene.goal.copy()
     where[0, 0] = 2.0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import numpy as np
 from rlstack.bringup.episode_runner import JointedRecorder, StillGoals
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.kinds.manipulator.verification_reality import arm_axes
 from rlstack.policies import Contract
 from rlstack.sim.vector import BATCH
 from rlstack.tasks import TASKS
@@ -21,6 +24,7 @@ from rlstack.verification.manipulation_plots import draw_trials
 from rlstack.verification.manipulation_score import score_arm
 from rlstack.verification.manipulation_simulator import ManipulationSimulator, world_of
 from rlstack.verification.manipulation_trials import ManipulationLog, held_out, manipulate
+from rlstack.verification.reality import Axis
 from rlstack.verification.schedule import Seconds
 from rlstack.verification.scores import Score
 from rlstack.verification.task_verification import ColumnPlan, Counts, Records, Request, TaskVerification, supporting
@@ -63,19 +67,24 @@ class ManipulationVerification(TaskVerification):
         self.no_drivers()
         assert isinstance(request.robot, Manipulator)
         self.robot: Manipulator = request.robot
-        self.task: ArmTask = task_of(request.loaded.contract, request.given)
+        self.trained: ArmTask = task_of(request.loaded.contract, request.given)
+        self.task = self.trained.judged()
         most = request.episodes or self.counts.most
         self.trials = held_out(self.task, self.robot, most, _VERIFIED + request.seed)
 
     @staticmethod
     def draw_evaluation(task: Any, robot: Manipulator, episodes: int, seed: int) -> ArmTrials:
-        """Return held-out trials."""
-        return held_out(task, robot, episodes, seed)
+        """Return held-out trials; those of a recipe with randomisation depart as its episodes do."""
+        return replace(
+            held_out(task, robot, episodes, seed),
+            departures=task.randomisation.draw(np.random.default_rng(seed), episodes),
+        )
 
     @staticmethod
     def evaluate(policy: Any, trials: ArmTrials, task: Any, robot: Manipulator, seed: int) -> Evaluation:
         """Return the policy's results in MuJoCo, ranked by success, then by time to success."""
-        figures = manipulate(policy, task, robot, trials, seed=seed, batch_size=len(trials)).figures()
+        judged = task.judged()
+        figures = manipulate(policy, judged, robot, trials, seed=seed, batch_size=len(trials)).figures()
         late = figures.get("time_s", task.episode_s)
         return Evaluation(figures["success"], (round(figures["success"], 3), -late), figures)
 
@@ -83,8 +92,9 @@ class ManipulationVerification(TaskVerification):
     def describe_evaluation(task: Any, figures: Mapping[str, float]) -> str:
         """Summarize the policy's results."""
         sentence = (
-            f"Of {figures['episodes']:.0f} held-out trials {100 * figures['success']:.1f}% come within"
-            f" {task.tolerance_m:g} m of the goal and stay for {task.hold_s:g} s; {100 * figures['lost']:.1f}% are lost"
+            f"Of {figures['episodes']:.0f} held-out trials {100 * figures['success']:.1f}% are within"
+            f" {task.tolerance_m:g} m of the goal for the last {task.hold_s:g} s of {task.judged().episode_s:g} s;"
+            f" {100 * figures['lost']:.1f}% are lost"
         )
         if "time_s" in figures:
             sentence += f"; those that succeed take {figures['time_s']:.2f} s"
@@ -104,7 +114,20 @@ class ManipulationVerification(TaskVerification):
     def process_runner(self, plan: ColumnPlan, baseline: str | None) -> tuple[Any, dict[str, Any]]:
         """Return the function that runs manipulation trials, and its options."""
         least = len(plan.trials) + 1 if plan.simulator == BATCH else LEAST_IN_ENGINES
-        return manipulate, {"task": self.task, "least": least}
+        driver = {} if baseline is None else {"make_driver": partial(_expert, self.task, self.robot)}
+        return manipulate, {"task": self.task, "least": least, **driver}
+
+    def axes(self) -> Sequence[Axis]:
+        """Return the axes of the reality grid."""
+        return arm_axes(self.robot, self.task, self._handles)
+
+    def reality_baselines(self) -> Sequence[str]:
+        """Return the scripted expert, where it needs no more than the policy's inputs."""
+        return ("expert",) if self.task.objects is None or self._handles else ()
+
+    @property
+    def _handles(self) -> bool:
+        return "object_position" in self.task.inputs
 
     def topics_recorder(self) -> tuple[Any, dict[str, Any]]:
         """Return the recorder of trials through the policy and guard nodes, and its options."""
@@ -113,12 +136,12 @@ class ManipulationVerification(TaskVerification):
     def score(self, record: ManipulationRecord, baselines: Mapping[str, Any]) -> Score:
         """Return the figures of the trials, without a baseline."""
         task = self.task
-        words = f"{task.moved.replace('_', ' ')} within {task.tolerance_m:g} m of the goal for {task.hold_s:g} s"
-        return score_arm(record, words + ("" if task.ends else ", and still there at the end"))
+        last = f"for the last {task.hold_s:g} s of {task.episode_s:g} s"
+        return score_arm(record, f"{task.moved.replace('_', ' ')} within {task.tolerance_m:g} m of the goal {last}")
 
     def settings(self) -> tuple[str, dict[str, Any]]:
         """Return the settings of the policy's training that differ from the defaults."""
-        return changed_settings(self.task)
+        return changed_settings(self.trained)
 
     def pictures(self, records: Records, plans: Mapping[str, ColumnPlan]) -> list[Plot]:
         """Return the plots of the trials."""
@@ -137,6 +160,13 @@ def task_of(contract: Contract, where: str) -> ArmTask:
         raise UserError(f"'{contract.task}' is not a manipulation task; those that are: {', '.join(others)}.")
     task: ArmTask = trained_task(contract, where)
     return task
+
+
+def _expert(task: ArmTask, robot: Manipulator) -> Any:
+    """Return the task's scripted expert as a driver; it needs torch, as the policy file does not."""
+    from rlstack.tasks.manipulator.expert_driver import ExpertDriver
+
+    return ExpertDriver(task, robot)
 
 
 VERIFICATION = ManipulationVerification

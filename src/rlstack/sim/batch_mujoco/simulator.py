@@ -148,15 +148,37 @@ class MujocoSimulator(ABC):
         for geom in np.flatnonzero(self.model.geom_bodyid == self.model.body(body).id).tolist():
             self._vary("geom_friction", index, (geom, 0), friction)
 
-    def vary_gains(self, index: Index, share: Array) -> None:
-        """Set the drives' stiffness and damping to shares (n, joints) of the robot file's in some worlds."""
+    def vary_gains(self, index: Index, stiffness: Array, damping: Array | None = None) -> None:
+        """Set the drives' stiffness and damping to shares (n, joints) of the robot file's in some worlds.
+
+        The damping's share is the stiffness's by default.
+        """
+        damping = stiffness if damping is None else damping
         for k, motor in enumerate(self._motors.tolist()):
+            share = np.stack([stiffness[:, k], stiffness[:, k], damping[:, k]], axis=1)
             for field in ("actuator_gainprm", "actuator_biasprm"):
-                self._vary(field, index, (motor, slice(3)), share[:, k, None] * getattr(self.model, field)[motor, :3])
+                self._vary(field, index, (motor, slice(3)), share * getattr(self.model, field)[motor, :3])
+
+    def load(self, index: Index, name: str, payload_kg: Array, compensated: Array) -> None:
+        """Add payloads (n,) kg to the mass of a body, at its centre, in some worlds; gravity compensation ignores them.
+
+        It compensates a share (n,) of the weight of the bodies as built that it compensates there.
+        """
+        model, body = self.model, int(self.model.body(name).id)
+        built = float(model.body_mass[body])
+        self._vary("body_mass", index, body, built + payload_kg)
+        for other in np.flatnonzero(model.body_gravcomp).tolist():
+            known = built / (built + payload_kg) if other == body else 1.0
+            self._vary("body_gravcomp", index, other, known * compensated * model.body_gravcomp[other])
+        self._settle(index)
 
     @abstractmethod
     def step(self, target: Array) -> None:
-        """Advance one control period with the joints driven to ``target`` (N, joints), rad or m."""
+        """Advance one control period with the joints driven to ``target``, rad or m.
+
+        Args:
+            target: (N, joints), or (N, steps, joints) for each physics step.
+        """
 
     @abstractmethod
     def close(self) -> None:

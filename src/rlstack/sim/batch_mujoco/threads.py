@@ -18,8 +18,8 @@ class ThreadedMujocoSimulator(MujocoSimulator):
     """N MuJoCo worlds on CPU threads."""
 
     def step(self, target: Array) -> None:
-        """Advance one control period with the joints driven to ``target`` (N, joints), rad or m."""
-        self._control[:, :, self._motors] = target[:, None, :]
+        """Advance one control period; see :meth:`.simulator.MujocoSimulator.step`."""
+        self._control[:, :, self._motors] = target if target.ndim == 3 else target[:, None]
         self._pool.rollout(
             self._models,
             self._datas,

@@ -21,7 +21,7 @@ from rlstack.sim.batch_mujoco.simulator import Item, MujocoSimulator
 SET = ("geom_size", "geom_friction", "geom_rbound", "geom_aabb", "body_mass", "body_inertia", "body_pos", "body_quat")
 SETTLED = ("body_subtreemass", "body_invweight0", "dof_invweight0")
 """Fields that ``mj_setConst`` derives and the physics of such scenes uses."""
-VARIED = (*SET, "dof_frictionloss", "actuator_gainprm", "actuator_biasprm", *SETTLED)
+VARIED = (*SET, "body_gravcomp", "dof_frictionloss", "actuator_gainprm", "actuator_biasprm", *SETTLED)
 """Fields of ``mujoco.MjModel`` that differ between worlds."""
 PLACES = {"geom_xpos": (3,), "geom_xmat": (3, 3)}
 """Geom poses in ``MjData``. Warp updates those of moving bodies only, so the fixed ones must be set explicitly."""
@@ -50,10 +50,10 @@ class WarpMujocoSimulator(MujocoSimulator):
         self._moved = True
 
     def step(self, target: Array) -> None:
-        """Advance one control period with the joints driven to ``target`` (N, joints), rad or m."""
+        """Advance one control period; see :meth:`.simulator.MujocoSimulator.step`."""
         warp, model = self._warp, self.model
-        control = np.zeros((self.count, model.nu), np.float32)
-        control[:, self._motors] = target
+        control = np.zeros((self.steps, self.count, model.nu), np.float32)
+        control[:, :, self._motors] = target.swapaxes(0, 1) if target.ndim == 3 else target
         positions, velocities = self.state[:, 1 : 1 + model.nq], self.state[:, 1 + model.nq :]
         with warp.ScopedDevice(self._device):
             while True:
@@ -61,7 +61,7 @@ class WarpMujocoSimulator(MujocoSimulator):
                 data = self._datas
                 data.qpos.assign(positions.astype(np.float32))
                 data.qvel.assign(velocities.astype(np.float32))
-                data.ctrl.assign(control)
+                self._controls.assign(control)
                 data.qacc_warmstart.zero_()
                 data.overflow.zero_()
                 self._advance()
@@ -104,6 +104,7 @@ class WarpMujocoSimulator(MujocoSimulator):
             shape = (self.steps, count)
             self._positions = self._warp.zeros((*shape, model.nq), dtype=self._warp.float32)
             self._velocities = self._warp.zeros((*shape, model.nv), dtype=self._warp.float32)
+            self._controls = self._warp.zeros((*shape, model.nu), dtype=self._warp.float32)
         self._make_room(CONTACTS)
 
     def _assign(self, field: str, index: Index, item: Item, values: Array) -> None:
@@ -156,6 +157,7 @@ class WarpMujocoSimulator(MujocoSimulator):
 
     def _physics(self) -> None:
         for k in range(self.steps):
+            self._warp.copy(self._datas.ctrl, self._controls[k])
             self._simulator.step(self._models, self._datas)
             self._warp.copy(self._positions[k], self._datas.qpos)
             self._warp.copy(self._velocities[k], self._datas.qvel)

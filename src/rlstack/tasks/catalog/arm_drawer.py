@@ -148,7 +148,7 @@ class DrawerTask(ArmTask):
 
     def expert(self) -> GraspExpert:
         """Return the scripted expert."""
-        return GraspExpert()
+        return GraspExpert(on_table=False)
 
 
 def _outward(place: Array) -> Array:

@@ -38,6 +38,9 @@ _SLOWLY, _PRESSED = 0.004, 0.005
 _BESIDE = 0.0012
 """m, horizontal offset from the hole's centre at which a peg does not go in."""
 
+_IN = 0.003
+"""m from the bottom's middle within which the peg is in."""
+
 _NEAR = 0.05
 """dm, m/s and rad: the task needs half a millimetre, centimetres per second and a degree."""
 
@@ -70,6 +73,8 @@ class InsertExpert:
         place[:, :2] += np.where(beside[:, None], 0.5 * aside, 0.0)
         # beside the walls: up first
         place[:, :2] = np.where(outside[:, None], tool[:, :2], place[:, :2])
+        # a peg at the bottom stays there: pushed on, it tilts
+        place = np.where(((height < _IN) & (level < _IN))[:, None], target, place)
         return toward(seen, pipeline, place)
 
 

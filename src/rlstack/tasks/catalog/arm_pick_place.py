@@ -64,7 +64,12 @@ class PickPlaceTask(ArmTask):
         """Return the terms of the observation."""
         from rlstack.tasks.manipulator import observations
 
-        return observations.grasp_terms(self.workspace.middle, self.rate_hz, observations.GoalOffset(self.moved))
+        goal = observations.GoalOffset(self.moved)
+        terms = observations.grasp_terms(self.workspace.middle, self.rate_hz, goal)
+        if self.past_actions:
+            further = observations.TargetGoalOffset(self.moved), observations.target_object_offset()
+            terms += [observations.CloseUp(term, self.step_dm) for term in further]
+        return terms
 
     def dense(self) -> Mapping[str, tuple[float, RewardTerm]]:
         """Return ``{name: (weight, term)}`` of the reward."""

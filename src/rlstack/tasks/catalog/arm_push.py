@@ -104,8 +104,10 @@ class PushTask(ArmTask):
         """Return the terms of the observation."""
         from rlstack.tasks.manipulator import observations
 
+        late = [observations.CloseUp(observations.target_object_offset(), self.step_dm)] if self.past_actions else []
         return [
             *observations.tool_terms(self.workspace.middle),
+            *late,
             observations.object_offset(),
             observations.ObjectVelocity(self.rate_hz),
             observations.ObjectYaw(),

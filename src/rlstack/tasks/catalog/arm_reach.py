@@ -53,10 +53,11 @@ class ReachTask(ArmTask):
         """Return the terms of the observation."""
         from rlstack.tasks.manipulator import observations
 
-        return [
-            *observations.tool_terms(self.workspace.middle),
-            observations.GoalOffset(self.moved),
-        ]
+        tool, goal = observations.tool_terms(self.workspace.middle), observations.GoalOffset(self.moved)
+        if not self.past_actions:
+            return [*tool, goal]
+        left = observations.TargetGoalOffset(self.moved)
+        return [*tool, *(observations.CloseUp(one, self.step_dm) for one in (goal, left))]
 
     def dense(self) -> Mapping[str, tuple[float, RewardTerm]]:
         """Return ``{name: (weight, term)}`` of the reward."""

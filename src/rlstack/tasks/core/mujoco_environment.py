@@ -41,11 +41,14 @@ class MujocoScene(Protocol):
 
     worlds: MujocoSimulator
 
-    def true(self) -> dict[str, Array]:
-        """Return the present signals (N, ...), without noise."""
+    def step(self, command: Array) -> None:
+        """Advance one control period under ``command`` (N, joints), rad or m."""
 
-    def noisy(self, signals: dict[str, Array]) -> dict[str, Array]:
-        """Return signals (n, ...) with sensor noise."""
+    def true(self) -> dict[str, Array]:
+        """Return the signals (N, ...) that policies get now, without noise."""
+
+    def noisy(self, signals: dict[str, Array], index: Any = slice(None)) -> dict[str, Array]:
+        """Return signals (n, ...) of the worlds at ``index`` with sensor noise."""
 
     def lost(self) -> Mask:
         """Return (N,) whether a robot has failed or its state is not finite."""
@@ -150,7 +153,7 @@ class MujocoEnvironment(CpuEnvironment):
             clipped = self.pipeline.clip(action.detach())
             command = self.pipeline.command(clipped, prepared)
             self._memory = self.pipeline.remember_command(prepared, self._memory, clipped, command)
-        self.worlds.step(command.numpy().astype(np.float64))
+        self.scene.step(command.numpy().astype(np.float64))
         self._age += 1
         lost = self.scene.lost()
         if lost.any() and len(diverged := np.flatnonzero(~np.isfinite(self.worlds.state).all(axis=1))):
@@ -237,7 +240,7 @@ class MujocoEnvironment(CpuEnvironment):
     def _prepare(self, index: Tensor | None = None) -> dict[str, Tensor]:
         """Return the prepared inputs of all robots, or of those at ``index``."""
         chosen = slice(None) if index is None else index.numpy()
-        sensed = self.scene.noisy({name: array[chosen] for name, array in self.scene.true().items()})
+        sensed = self.scene.noisy({name: array[chosen] for name, array in self.scene.true().items()}, chosen)
         inputs = {name: torch.from_numpy(sensed[name].astype(np.float32)) for name in self.task.inputs}
         memory = {name: memory[chosen] for name, memory in self._memory.items()}
         prepared: dict[str, Tensor] = self.pipeline.prepare(inputs, memory)

@@ -135,7 +135,7 @@ class DemonstrationEnvironment:
 
     def drive(self, command: Array) -> None:
         """Advance one control period with the joint targets ``command`` (joints,), bypassing the task."""
-        self.environment.scene.worlds.step(np.asarray(command, dtype=float)[None])
+        self.environment.scene.step(np.asarray(command, dtype=float)[None])
 
     def positions(self, state: Array | None = None) -> dict[str, Array]:
         """Return the true positions at present or in a ``state``: ``joints`` (joints,), ``tool`` (3,), ``object`` (3,).

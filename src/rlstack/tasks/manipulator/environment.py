@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from torch import Tensor
 from rlstack.arrays import Array, Index, Mask
 from rlstack.tasks.core.mujoco_environment import MujocoEnvironment, Outcome
 from rlstack.tasks.manipulator.expert import FINGERS, stopped
-from rlstack.tasks.manipulator.observations import GOAL
+from rlstack.tasks.manipulator.observations import DECIMETRES, GOAL, TARGET_GOAL
 from rlstack.tasks.manipulator.rewards import ArmTransition
 from rlstack.tasks.manipulator.scene import ArmScene
 
@@ -27,8 +28,8 @@ class ArmEnvironment(MujocoEnvironment):
 
     def _set_up(self) -> None:
         self._starts = self.task.draw_starts(self.robot, self._rng, STARTS)
-        (row,) = (term for term in self.pipeline.table() if term.name == GOAL)
-        self._goal_columns = slice(row.start, row.start + row.size)
+        columns = {term.name: slice(term.start, term.start + term.size) for term in self.pipeline.table()}
+        self._goal_columns, self._target_columns = columns[GOAL], columns.get(TARGET_GOAL)
         self._held = np.zeros(self.count, dtype=np.intp)
         """(N,) number of consecutive steps in which the task was done."""
 
@@ -60,7 +61,14 @@ class ArmEnvironment(MujocoEnvironment):
         """
         seen = observation.clone()
         would = {"goal_position": desired, self.task.moved: achieved}
-        seen[..., self._goal_columns] = self.pipeline.term(GOAL).observe(would, {})
+        asked = self.pipeline.term(GOAL).observe(would, {})
+        if (columns := self._target_columns) is not None:  # it moves with the goal
+            first = slice(columns.start, columns.start + 3)
+            moved = seen[..., first] + (asked - seen[..., self._goal_columns])[..., :3]
+            none = torch.zeros_like(moved)
+            here = {"goal_position": moved / DECIMETRES, self.task.moved: none, "lead": none}
+            seen[..., columns] = self.pipeline.term(TARGET_GOAL).observe(here, {})
+        seen[..., self._goal_columns] = asked
         return seen
 
     def senses(self) -> dict[str, Array]:
@@ -86,6 +94,7 @@ class ArmEnvironment(MujocoEnvironment):
             "goal": torch.from_numpy(scene.goal.copy()),
             "held": torch.from_numpy(self._held.copy()),
             "noise": scene.rng.bit_generator.state,
+            "scene": {one: _each(torch.from_numpy, arrays) for one, arrays in scene.state_dict().items()},
             **({} if scene.cameras is None else {"sight": scene.cameras.state_dict()}),
         }
 
@@ -96,11 +105,14 @@ class ArmEnvironment(MujocoEnvironment):
         scene.goal[:] = state["goal"].numpy()
         scene.vary({name: tensor.numpy() for name, tensor in state["objects"].items()})
         self._held, scene.rng.bit_generator.state = state["held"].numpy().copy(), state["noise"]
+        if "scene" in state:  # older checkpoints have no departures
+            scene.load_state_dict({one: _each(torch.Tensor.numpy, some) for one, some in state["scene"].items()})
         if scene.cameras is not None:
             scene.cameras.load_state_dict(state["sight"])
 
     def _start(self, index: Index) -> None:
-        self.scene.start(index, self.task.draw(self.robot, self._rng, len(index), self._starts))
+        trials = self.task.draw(self.robot, self._rng, len(index), self._starts)
+        self.scene.start(index, replace(trials, departures=self.task.randomisation.draw(self._rng, len(index))))
 
     def _outcome(self, action: Array, lost: Mask) -> Outcome:
         task, view = self.task, self._view(action)
@@ -114,7 +126,7 @@ class ArmEnvironment(MujocoEnvironment):
     def _view(self, action: Array) -> ArmTransition:
         scene, prepared = self.scene, self._sensed()
         tool, none = scene.tool(), np.zeros(self.count)
-        thing = scene.true().get("object_position", tool)
+        thing = scene.present().get("object_position", tool)
         opening, held = none, none > 0.0
         if "opening" in prepared:
             seen = {name: prepared[name].numpy().astype(np.float64) for name in FINGERS}
@@ -139,3 +151,7 @@ class ArmEnvironment(MujocoEnvironment):
         period = 1.0 / self.task.rate_hz
         terms = {name: weight * period * term(view) for name, (weight, term) in self.task.dense().items()}
         return {**terms, "lost": self.task.lost * lost.astype(np.float64)}
+
+
+def _each(function: Any, arrays: dict[str, Any]) -> dict[str, Any]:
+    return {name: function(array) for name, array in arrays.items()}

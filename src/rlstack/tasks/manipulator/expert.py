@@ -22,7 +22,11 @@ FINGERS = ("opening", "opening_target", "joint_velocity")
 
 _SQUEEZED = 0.1
 """Share of the gripper's range by which fingers lag behind their target when an object is between them."""
-_STILL = 0.15
+_CLOSED = 0.9
+"""Share of the gripper's range above which fingers have not begun to close."""
+_OFF_TABLE = 0.02
+"""m above an object's height on the table at which it has been lifted."""
+_STILL = 0.2
 """1/s, as a share of that range: finger speed above which the lag is not evidence of an object."""
 
 
@@ -114,12 +118,11 @@ def grasp(seen: Mapping[str, Array], pipeline: Any, half_m: float = USUAL_HALF_M
 
 def stopped(seen: Mapping[str, Array], pipeline: Any) -> NDArray[np.bool_]:
     """Return (N,) whether an object stops the fingers, from their lag in the inputs :data:`FINGERS`."""
-    most, behind = pipeline.press, (seen["opening"] - seen["opening_target"])[:, 0]
-    if 0.75 * most >= _SQUEEZED:
-        return np.asarray(behind > _SQUEEZED)
-    # they lag as far behind while they move
-    moving = np.abs(seen["joint_velocity"][:, pipeline.arm :] / pipeline.hand_range).mean(axis=1)
-    return np.asarray((behind > 0.75 * most) & (moving < _STILL))
+    behind = (seen["opening"] - seen["opening_target"])[:, 0]
+    # they lag as far behind while they move, and before late signals show that they do
+    moving = np.abs((seen["joint_velocity"][:, pipeline.arm :] / pipeline.hand_range).mean(axis=1))
+    closed = seen["opening"][:, 0] < _CLOSED
+    return np.asarray((behind > min(_SQUEEZED, 0.75 * pipeline.press)) & (moving < _STILL) & closed)
 
 
 class GraspExpert:
@@ -127,14 +130,24 @@ class GraspExpert:
 
     Args:
         half_m: Half length of the largest objects.
+        on_table: Whether an object that is higher has been lifted.
     """
 
-    def __init__(self, half_m: float = USUAL_HALF_M) -> None:
-        self._half_m = half_m
+    def __init__(self, half_m: float = USUAL_HALF_M, on_table: bool = True) -> None:
+        self._half_m, self._on_table = half_m, on_table
 
     def act(self, seen: Mapping[str, Array], pipeline: Any) -> Array:
         """Return actions (N, actions); see :class:`rlstack.tasks.manipulator.expert.Expert`."""
         hold = grasp(seen, pipeline, self._half_m)
-        carried = seen["goal_position"] + (seen["tool_position"] - seen["object_position"])
-        place = np.where(hold.held[:, None], carried, hold.place)
-        return toward(seen, pipeline, place, turn=hold.turn, grip=hold.grip)
+        away = seen["tool_position"] - seen["object_position"]
+        held = hold.held | self._hangs(seen, away)
+        place = np.where(held[:, None], seen["goal_position"] + away, hold.place)
+        turn, grip = np.where(held, 0.0, hold.turn), np.where(held, -1.0, hold.grip)
+        return toward(seen, pipeline, place, turn=turn, grip=grip)
+
+    def _hangs(self, seen: Mapping[str, Array], away: Array) -> NDArray[np.bool_]:
+        """Return (N,) whether objects hang in the hand, whatever the fingers' speed seems to be."""
+        behind = (seen["opening"] - seen["opening_target"])[:, 0]
+        lifted = seen["object_position"][:, 2] > self._half_m + _OFF_TABLE
+        squeezed = (behind > 0.0) & lifted if self._on_table else behind > _SQUEEZED
+        return np.asarray(squeezed & (np.linalg.norm(away, axis=1) < self._half_m))

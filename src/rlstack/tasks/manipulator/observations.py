@@ -17,8 +17,8 @@ from rlstack.tasks.manipulator.rewards import placed
 DECIMETRES = 10.0
 """Decimetres per metre."""
 
-GOAL = "goal_offset"
-"""Name of the only term that depends on the goal."""
+GOAL, TARGET_GOAL = "goal_offset", "target_goal_offset"
+"""Names of the terms that depend on the goal; tasks may lack the second one."""
 
 
 def tool_terms(middle_m: Sequence[float]) -> list[Term]:
@@ -112,6 +112,34 @@ class GoalOffset(Signal):
     def __init__(self, moved: str) -> None:
         meaning = f"goal_position minus {moved} in base_link"
         super().__init__(GOAL, 3, "dm", meaning, DECIMETRES, signal="goal_position", minus=moved)
+
+
+class TargetGoalOffset(Term):
+    """Distance that the tool's target still has to move: the goal's offset less the target's lead.
+
+    The target is where the policy's own actions led, so that late signals do not change it while nothing slips.
+
+    Args:
+        moved: Name of the achieved goal.
+    """
+
+    name, size, unit = TARGET_GOAL, 3, "dm"
+
+    def __init__(self, moved: str) -> None:
+        super().__init__()
+        self.moved, self.meaning = moved, f"goal_position minus {moved} minus the lead of the tool's target"
+
+    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
+        """Return (batch, 3)."""
+        return DECIMETRES * (inputs["goal_position"] - inputs[self.moved] - inputs["lead"])
+
+
+def target_object_offset() -> Signal:
+    """Return the object's position relative to the tool's target."""
+    meaning = "object minus the tool's target in base_link"
+    return Signal(
+        "target_object_offset", 3, "dm", meaning, DECIMETRES, signal="object_position", minus="target_position"
+    )
 
 
 class PlacedOffset(GoalOffset):

@@ -12,6 +12,8 @@ from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.sim.arms.scene import build_scene
 from rlstack.sim.batch_mujoco import make_mujoco_simulator
+from rlstack.tasks.manipulator.delays import Delays
+from rlstack.tasks.manipulator.departures import NAMES, SAME, ArmDepartures, departures
 from rlstack.tasks.manipulator.trials import OBJECT, ArmTrials, noisy
 
 
@@ -25,6 +27,7 @@ class ArmScene:
         seed: Seed of the noise.
         threads: Threads that step the worlds; None: one per core.
         device: Device that steps them; see :func:`rlstack.sim.batch_mujoco.make_mujoco_simulator`.
+        varied: Whether arms may depart from the robot file in gains, payload or gravity compensation.
     """
 
     def __init__(
@@ -35,19 +38,26 @@ class ArmScene:
         seed: int,
         threads: int | None = None,
         device: str = "cpu",
+        varied: bool = False,
     ) -> None:
         task = task.fitted(robot)
         self.task, self.robot, self.count = task, robot, count
         self._handled = task.objects is not None
         period_s = 1.0 / task.rate_hz
         model = build_scene(robot, task.build)
+        varied = varied or self._handled or task.randomisation.gains != SAME
         self.worlds = make_mujoco_simulator(
-            model, robot.drives, count, period_s=period_s, varied=self._handled, device=device, threads=threads
+            model, robot.drives, count, period_s=period_s, varied=varied, device=device, threads=threads
         )
+        self._delays = Delays(self.worlds)
+        self.departures = departures(count)
+        """Present departures."""
         self.cameras = task.camera_buffer(robot, count, seed)
         """Their cameras' images; None: no cameras."""
         chain = chain_of(robot)
         self._screws, self._arm = chain.screws, list(chain.index)
+        self._hand = str(model.body(int(model.joint(robot.joints[-1].name).bodyid[0])).name)
+        """Link that carries payloads: the one that the arm's last joint moves."""
         self.rng = np.random.default_rng((seed, 1))
         """Draws the noise."""
         self.goal = np.zeros((count, 3))
@@ -63,24 +73,77 @@ class ArmScene:
 
     def start(self, index: NDArray[np.intp], trials: ArmTrials) -> None:
         """Begin episodes (n) in some worlds."""
+        now = departures(len(index)) if trials.departures is None else trials.departures
         self.worlds.restart(index, trials.joints)
         self.goal[index] = trials.goal
+        self._depart(index, now)
         if self._handled:
-            self.task.vary_objects(self.worlds, index, trials.goal, trials.half, trials.mass, trials.friction)
+            drawn = {
+                "half": trials.half,
+                "mass": trials.mass * now.object_mass,
+                "friction": trials.friction * now.object_friction,
+            }
+            self.task.vary_objects(self.worlds, index, trials.goal, *drawn.values())
             self.task.place_objects(self.worlds, index, trials)
-            for name, drawn in self.drawn.items():
-                drawn[index] = getattr(trials, name)
+            for name, array in drawn.items():
+                self.drawn[name][index] = array
+        self._delays.begin(index, now.observation_delay_s, now.command_delay_s)
         if self.cameras is not None:
             self.cameras.restart(index, self.worlds, self.drawn["half"][index])
 
     def vary(self, drawn: dict[str, Array]) -> None:
-        """Set the objects' properties in all worlds to :attr:`drawn`, and place fixtures by the goals."""
+        """Set the objects' properties in all worlds to those in ``drawn``, and place fixtures by the goals."""
         for name, array in drawn.items():
             self.drawn[name][:] = array
         if self._handled:
             self.task.vary_objects(self.worlds, np.arange(self.count), self.goal, *self.drawn.values())
 
+    def _depart(self, index: NDArray[np.intp], now: ArmDepartures) -> None:
+        """Let some arms depart from the robot file."""
+        before = self.departures.take(index)
+        self.departures.put(index, now)
+        for names, vary in (
+            (("stiffness", "damping"), self._vary_gains),
+            (("payload_kg", "gravity_compensation"), self._load),
+        ):
+            values = [getattr(now, name) for name in names]
+            if any((value != getattr(before, name)).any() for name, value in zip(names, values)):
+                vary(index, *values)
+
+    def _vary_gains(self, index: NDArray[np.intp], stiffness: Array, damping: Array) -> None:
+        arm = np.arange(len(self.robot.drives)) < len(self.robot.joints)
+        self.worlds.vary_gains(index, *(np.where(arm, share[:, None], 1.0) for share in (stiffness, damping)))
+
+    def _load(self, index: NDArray[np.intp], payload_kg: Array, compensated: Array) -> None:
+        self.worlds.load(index, self._hand, payload_kg, compensated)
+
+    def state_dict(self) -> dict[str, dict[str, Array]]:
+        """Return the departures and the late signals."""
+        now = {name: getattr(self.departures, name).copy() for name in NAMES}
+        return {"departures": now, "delays": self._delays.state_dict()}
+
+    def load_state_dict(self, state: dict[str, dict[str, Array]]) -> None:
+        """Restore the state that :meth:`state_dict` returned."""
+        self._depart(np.arange(self.count), ArmDepartures(**state["departures"]))
+        self._delays.load_state_dict(state["delays"])
+
+    def step(self, command: Array) -> None:
+        """Advance one control period under ``command`` (N, joints), rad or m; late worlds obey an earlier one."""
+        self._delays.step(command)
+
     def true(self) -> dict[str, Array]:
+        """Return the signals (N, ...) that policies get now, without noise: of each world's earlier state, if late."""
+        worlds, now = self.worlds, self.worlds.state
+        worlds.state = self._delays.state
+        try:
+            signals = self.present()
+        finally:
+            worlds.state = now
+        if self._handled and (off := self.departures.object_bias_m).any():
+            signals["object_position"] = signals["object_position"] + off[:, None] * np.array([1.0, 1.0, 0.0])
+        return signals
+
+    def present(self) -> dict[str, Array]:
         """Return the present signals (N, ...), without noise."""
         worlds = self.worlds
         signals = {
@@ -94,9 +157,13 @@ class ArmScene:
             signals.update(self.cameras.signals(worlds))
         return signals
 
-    def noisy(self, signals: dict[str, Array]) -> dict[str, Array]:
-        """Return signals (n, ...) with sensor noise."""
-        return noisy(self.task.noise, signals, self.rng)
+    def noisy(self, signals: dict[str, Array], index: Any = slice(None)) -> dict[str, Array]:
+        """Return signals (n, ...) of the worlds at ``index`` with sensor noise."""
+        sensed = noisy(self.task.noise, signals, self.rng)
+        if self._handled and (more := self.departures.object_noise_m[index]).any():
+            place = sensed["object_position"]
+            sensed["object_position"] = place + more[:, None] * self.rng.standard_normal(place.shape)
+        return sensed
 
     def tool(self) -> Array:
         """Return the tools' positions (N, 3) m in base_link."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from rlstack.schema import value
 from rlstack.sim.arms.scene import TIMESTEP_S
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
 from rlstack.tasks.core.task import Task
+from rlstack.tasks.manipulator.departures import ArmRandomisation
 from rlstack.tasks.manipulator.rewards import ArmReward, RewardTerm, weighted
 from rlstack.tasks.manipulator.trials import (
     OBJECT,
@@ -45,6 +46,10 @@ OBJECT_INPUTS = ("joint_position", "joint_velocity", "object_position", "object_
 """Inputs of policies that know the object's pose."""
 
 
+TRIAL_S = 5.0
+"""Least length of a trial that is judged, s: what an arm holds for less, it may have let go."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ArmTask(Task, ABC):
     """A task for arms whose policy moves the tool."""
@@ -55,11 +60,15 @@ class ArmTask(Task, ABC):
     tolerance_m: float = value(0.01, unit="m", above=0.0)
     """Distance from the goal within which it is achieved."""
     hold_s: float = value(0.25, unit="s", at_least=0.0)
-    """An episode succeeds once the goal has been achieved for this long."""
+    """The goal counts as achieved once it has been for this long; a trial succeeds if it is at the trial's end."""
     rewards: Literal["dense", "sparse"] = "dense"
     """``sparse``: -1 per step, 0 while the goal is achieved."""
-    ends: bool = True
-    """Whether success ends an episode."""
+    ends: bool = False
+    """Whether achieving the goal ends an episode of training; verification runs its trials to their end."""
+    past_actions: int = value(0, at_least=0)
+    """Number of past actions that the policy observes, which tell it how late its signals are. If any, some tasks also
+    observe goal and object relative to the tool's target, which late signals do not change."""
+    randomisation: ArmRandomisation = field(default_factory=ArmRandomisation)
     lost: float = value(-5.0)
     """Penalty of losing the object, with ``rewards: dense``; with sparse ones it equals never succeeding."""
     motion: Motion = field(default_factory=Motion)
@@ -156,9 +165,18 @@ class ArmTask(Task, ABC):
         return next((setting for setting in mine if isinstance(setting, ObjectRange)), None)
 
     @property
+    def step_dm(self) -> float:
+        """Largest motion of the tool's target in a step along an axis, dm: the scale of close-ups."""
+        return 10.0 * self.motion.speed_m_s / self.rate_hz
+
+    @property
     def hold_steps(self) -> int:
         """Number of steps for which the goal must be achieved."""
         return max(1, round(self.hold_s * self.rate_hz))
+
+    def judged(self: Self) -> Self:
+        """Return the task as trials are judged by: they last at least :data:`TRIAL_S`."""
+        return replace(self, episode_s=max(self.episode_s, TRIAL_S))
 
     @abstractmethod
     def terms(self, robot: Manipulator) -> list[Term]:
@@ -178,7 +196,12 @@ class ArmTask(Task, ABC):
 
         task = self.fitted(robot)
         corners = task.workspace.corners
-        return ArmPipeline(task.terms(robot), robot, self.rate_hz, self.axes, self.motion, corners, self.grip)
+        terms = task.terms(robot)
+        if self.past_actions:
+            from rlstack.tasks.core.observations import ActionHistory
+
+            terms.append(ActionHistory(len(self.axes), self.past_actions))
+        return ArmPipeline(terms, robot, self.rate_hz, self.axes, self.motion, corners, self.grip)
 
     def build(self, spec: Any) -> None:
         """Add the object to the scene."""
@@ -274,19 +297,22 @@ class ArmTask(Task, ABC):
     def input_noise(self, robot: Manipulator) -> dict[str, float]:
         """Return the standard deviation of training's noise by input."""
         noise = self.noise
+        object_m = float(np.hypot(noise.object_m, self.randomisation.object_noise_m[1]))
         return {
             "joint_position": noise.joint_rad,
             "joint_velocity": noise.joint_velocity_rad_s,
-            "object_position": noise.object_m,
+            "object_position": object_m,
             "object_orientation": noise.object_rad,
         }
 
     def trained_ranges(self, robot: Manipulator) -> dict[str, tuple[float, float]]:
         """Return lowest and highest value of each quantity that training varies."""
+        varied = self.randomisation.ranges()
         if (things := self.objects) is None:
-            return {}
+            return {name: ends for name, ends in varied.items() if not name.startswith("object_")}
         low, high = things.half_m
         return {
+            **varied,
             "object_size_m": (2.0 * low, 2.0 * high),
             "object_mass_kg": things.mass_kg,
             "object_friction": things.friction,
@@ -303,7 +329,8 @@ class ArmTask(Task, ABC):
             "yaw": (f"{-turn:g}", f"{turn:g}", "rad/s"),
             "gripper": ("closes", "opens", "at the joints' speed"),
         }
-        done = f"{self.moved} within {self.tolerance_m:g} m of the goal for {self.hold_s:g} s"
+        there = f"{self.moved} within {self.tolerance_m:g} m of the goal"
+        done, last = f"{there} for {self.hold_s:g} s", f"{self.judged().episode_s:g} s"
         ending = done if sparse else f"{done}; the value is bootstrapped"
         return TaskCard(
             length=episode_length(self),
@@ -318,5 +345,5 @@ class ArmTask(Task, ABC):
             ),
             episode="trial",
             scale="actions in -1..1, motions of the tool's target",
-            criteria=(("succeeds", done),),
+            criteria=(("succeeds", f"{there} for the last {self.hold_s:g} s of a trial of {last}"),),
         )

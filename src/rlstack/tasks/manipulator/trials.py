@@ -17,6 +17,7 @@ from rlstack.robots import frames
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.schema import in_order, value
 from rlstack.sim.obstacle import Obstacle
+from rlstack.tasks.manipulator.departures import ArmDepartures
 
 AXES = ("x", "y", "z", "yaw", "gripper")
 """Axes that an action can move, in order."""
@@ -114,6 +115,7 @@ class ArmTrials:
         half: (N, 3) m of the object.
         mass: (N,) kg of the object.
         friction: (N,) of the object.
+        departures: From the robot file and the task; None: none.
     """
 
     joints: Array
@@ -123,6 +125,7 @@ class ArmTrials:
     half: Array = field(default_factory=lambda: np.empty((0, 3)))
     mass: Array = field(default_factory=lambda: np.empty(0))
     friction: Array = field(default_factory=lambda: np.empty(0))
+    departures: ArmDepartures | None = None
 
     def __len__(self) -> int:
         return len(self.joints)
@@ -135,8 +138,9 @@ class ArmTrials:
 
     def take(self, index: NDArray[np.intp]) -> ArmTrials:
         """Return those at ``index``."""
-        columns = (getattr(self, one.name) for one in fields(self))
-        return ArmTrials(*(column[index] if len(column) else column for column in columns))
+        columns = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "departures"}
+        taken = {name: column[index] if len(column) else column for name, column in columns.items()}
+        return ArmTrials(**taken, departures=None if self.departures is None else self.departures.take(index))
 
 
 @dataclass(frozen=True)

@@ -148,6 +148,10 @@ class StandScene:
         pushed = age == self.push_step
         linear[pushed] += self.push_m_s[pushed]
 
+    def step(self, command: Array) -> None:
+        """Advance one control period under ``command`` (N, joints), rad."""
+        self.worlds.step(command)
+
     def true(self) -> dict[str, Array]:
         """Return the present signals (N, ...), without noise."""
         _, orientation = self.worlds.pose(BODY)
@@ -160,8 +164,8 @@ class StandScene:
             "joint_velocity": self.worlds.joint_velocity,
         }
 
-    def noisy(self, signals: dict[str, Array]) -> dict[str, Array]:
-        """Return signals (n, ...) with sensor noise."""
+    def noisy(self, signals: dict[str, Array], index: Any = slice(None)) -> dict[str, Array]:
+        """Return signals (n, ...) of the worlds at ``index`` with sensor noise, which is the same in all worlds."""
         return noisy(self.task.noise, signals, self.rng)
 
     def posture(self) -> tuple[Array, Array, Array]:

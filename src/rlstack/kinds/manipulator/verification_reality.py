@@ -1,0 +1,195 @@
+"""Axes of the reality grid of arms, with their required margins and the sources of these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.tasks.manipulator.departures import departures
+from rlstack.tasks.manipulator.trials import USUAL
+from rlstack.verification.reality import Axis, Conditions
+
+
+def arm_axes(robot: Manipulator, task: Any, handles: bool) -> tuple[Axis, ...]:
+    """Return the axes for a robot and a policy's task.
+
+    Args:
+        robot: The arm.
+        task: The task as its trials are judged by.
+        handles: Whether the policy gets the pose of an object.
+    """
+    opening_m = USUAL.opening_m if robot.work is None else robot.work.opening_m
+    rate_hz = task.rate_hz
+    every = [
+        Axis(
+            key="observation_delay_s",
+            title="Observation delay",
+            unit="s",
+            nominal=0.0,
+            farthest=0.3,
+            required=0.1,
+            reason="a tracker at 30 Hz takes two to three of its periods; joint states over a servo bus or Wi-Fi 10"
+            " to 50 ms",
+            apply=lambda value, c: c.departing(observation_delay_s=value),
+            resolution=0.0125,
+        ),
+        Axis(
+            key="observation_jitter_s",
+            title="Observation jitter, 0 to",
+            unit="s",
+            nominal=0.0,
+            farthest=0.2,
+            required=0.05,
+            reason="a tracker's periods and a busy computer's delays add up to one control period",
+            apply=lambda value, c: c.departing(observation_jitter_s=value),
+            resolution=0.0125,
+        ),
+        Axis(
+            key="command_delay_s",
+            title="Command delay",
+            unit="s",
+            nominal=0.0,
+            farthest=0.3,
+            required=0.1,
+            reason="a joint trajectory controller reaches a point 1.2 policy periods after it was commanded, 60 ms,"
+            " and drivers filter it",
+            apply=lambda value, c: c.departing(command_delay_s=value),
+            resolution=0.0125,
+        ),
+        Axis(
+            key="lost_messages_share",
+            title="Lost messages",
+            unit="share",
+            nominal=0.0,
+            farthest=0.5,
+            required=0.1,
+            reason="best-effort links lose some percent of the messages, busy ones 10%",
+            apply=lambda value, c: c.departing(lost=value),
+            resolution=0.025,
+        ),
+        Axis(
+            key="control_rate_hz",
+            title="Control rate",
+            unit="Hz",
+            nominal=rate_hz,
+            farthest=rate_hz / 4.0,
+            required=None,
+            reason="an overloaded computer misses every second period; the tool then moves at half its speed",
+            apply=lambda value, c: c.departing(period=round(rate_hz / value)),
+            values=tuple(rate_hz / n for n in (1, 2, 3, 4)),
+        ),
+        _scale("stiffness_scale", "Stiffness of the joints, higher", 4.0, 2.0, _GAINS, 0.25, stiffness=1.0),
+        _scale("stiffness_scale_low", "Stiffness of the joints, lower", 0.2, 0.5, _GAINS, 0.05, stiffness=1.0),
+        _scale("damping_scale", "Damping of the joints, higher", 4.0, None, _DAMPING, 0.25, damping=1.0),
+        _scale("damping_scale_low", "Damping of the joints, lower", 0.2, None, _DAMPING, 0.05, damping=1.0),
+        Axis(
+            key="payload_kg",
+            title="Payload, not known to the controller",
+            unit="kg",
+            nominal=0.0,
+            farthest=round(2.0 * opening_m / USUAL.opening_m, 2),
+            required=None,
+            reason="a camera, a cable or another gripper on the hand",
+            apply=lambda value, c: _departing(c, payload_kg=value),
+            resolution=0.05,
+        ),
+        Axis(
+            key="trial_s",
+            title="Length of a trial, held to its end",
+            unit="s",
+            nominal=task.episode_s,
+            farthest=4.0 * task.episode_s,
+            required=2.0 * task.episode_s,
+            reason="what an arm lets go once training's episodes are over, it does not hold",
+            apply=partial(_longer, task),
+            values=tuple(n * task.episode_s for n in (1, 2, 4)),
+        ),
+    ]
+    if robot.gravity_compensation:
+        every.append(
+            Axis(
+                key="gravity_compensation_share",
+                title="Share of the weight that the controller compensates",
+                unit="share",
+                nominal=1.0,
+                farthest=0.0,
+                required=None,
+                reason="a controller that was told the wrong masses, or none",
+                apply=lambda value, c: _departing(c, gravity_compensation=value),
+                resolution=0.05,
+            )
+        )
+    return (*every, *(_object_axes(opening_m) if handles else ()))
+
+
+_GAINS = "impedances are chosen: Franka's examples have 50 to 600 N m/rad for one joint (franka_ros); servos differ"
+_DAMPING = "friction of the joints is rarely known, and differs between two arms of a type"
+
+
+def _object_axes(opening_m: float) -> tuple[Axis, ...]:
+    size = opening_m / USUAL.opening_m
+    return (
+        _scale("object_mass_scale", "Mass of the object", 4.0, 2.0, "objects of a size differ", 0.25, object_mass=1.0),
+        _scale(
+            "object_friction_scale_low",
+            "Friction of the object, lower",
+            0.2,
+            0.5,
+            "rubber on wood has twice the friction of plastic on metal",
+            0.05,
+            object_friction=1.0,
+        ),
+        Axis(
+            key="object_noise_m",
+            title="Noise of the object's position",
+            unit="m",
+            nominal=0.0,
+            farthest=round(0.02 * size, 4),
+            required=0.005,
+            reason="poses of fiducial markers and depth cameras scatter by 2 to 5 mm at 1 m",
+            apply=lambda value, c: c.departing(noise={"object_position": value}),
+            resolution=0.0005,
+        ),
+        Axis(
+            key="object_bias_m",
+            title="Constant error of the object's position",
+            unit="m",
+            nominal=0.0,
+            farthest=round(0.02 * size, 4),
+            required=None,
+            reason="a camera's calibration to the arm's base is good to some mm",
+            apply=lambda value, c: _departing(c, object_bias_m=value),
+            resolution=0.0005,
+        ),
+    )
+
+
+def _departing(conditions: Conditions, **changed: float) -> Conditions:
+    trials = conditions.trials
+    return replace(conditions, trials=replace(trials, departures=departures(len(trials), **changed)))
+
+
+def _longer(task: Any, value: float, conditions: Conditions) -> Conditions:
+    return replace(conditions, options={**conditions.options, "task": replace(task, episode_s=value)})
+
+
+def _scale(
+    key: str, title: str, farthest: float, required: float | None, reason: str, resolution: float, **nominal: float
+) -> Axis:
+    """Return the axis of a share of the nominal value; ``nominal`` names the departure."""
+    (name,) = nominal
+    apply: Callable[[float, Conditions], Conditions] = lambda value, c: _departing(c, **{name: value})  # noqa: E731
+    return Axis(
+        key=key,
+        title=title,
+        unit="x",
+        nominal=1.0,
+        farthest=farthest,
+        required=required,
+        reason=reason,
+        apply=apply,
+        resolution=resolution,
+    )
