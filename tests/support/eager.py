@@ -106,6 +106,7 @@ class EagerStep:
             goal_position=torch.from_numpy(reference[:, 0].copy()),
             goal_velocity=torch.from_numpy(reference[:, 1].copy()),
             parameters=torch.from_numpy(parameters.T.copy()),
+            limits=self.env.robot.limits,
         )
         weighted = [
             weight / self.task.rate_hz * term(view).numpy() for weight, term in self.task.reward_terms().values()

@@ -166,3 +166,59 @@ def test_the_first_observation_estimates_nothing_and_no_surprise_is_unbounded() 
     assert (term.prepare(inputs, memory)["disturbance"] == 0.0).all()
     memory["velocity_predicted"][:] = 1.0
     assert float(term.prepare(inputs, memory)["disturbance"].norm()) == pytest.approx(9.81)
+
+
+def test_the_torque_estimate_is_the_disturbing_angular_acceleration() -> None:
+    robot, rate_hz, count = crazyflie(), 100.0, 3
+    model = robot.rotor_model
+    chosen = [
+        observations.RotorSpeedEstimate(robot, rate_hz),
+        observations.TorqueEstimate(robot, rate_hz, bandwidth_hz=1.0),
+    ]
+    pipeline = Pipeline(chosen, "rotor_speed", [model.speed_min_rad_s] * 4, [model.speed_max_rad_s] * 4)
+    torque = np.array([[2e-6, 0.0, 0.0], [0.0, -2e-6, 1e-6], [0.0, 0.0, 0.0]])
+    simulator = QuadrotorSimulator(robot, count, rate_hz=rate_hz)
+    simulator.set_perturbation(replace(Perturbation.none(count), torque_n_m=torque))
+    middle = 0.5 * (model.speed_max_rad_s + model.speed_min_rad_s)
+    simulator.set_state({**simulator.state(), "rotor_speed": np.full((count, 4), middle)})  # what memory of zero says
+    memory, action = pipeline.initial_memory(count), torch.tensor([[0.01, -0.01, -0.01, 0.01]]).repeat(count, 1)
+    for _ in range(150):
+        state = simulator.state()
+        inputs = {
+            name: torch.from_numpy(np.asarray(state[name], dtype=np.float32))
+            for name in ("orientation", "angular_velocity")
+        }
+        prepared = pipeline.prepare(inputs, memory)
+        seen = chosen[1].observe(prepared, memory).numpy()
+        memory = pipeline.remember(prepared, memory, action)
+        simulator.step(pipeline.command(action, prepared).numpy())
+    expected = torque / np.array(robot.body.inertia_kg_m2)
+    np.testing.assert_allclose(seen - seen[2], expected, atol=0.03)
+    assert np.abs(seen[2]).max() < 0.2  # of 30 rad/s^2 that the rotors command about roll
+
+
+def test_the_position_integral_grows_near_the_goal_only_and_is_bounded() -> None:
+    term = observations.IntegratedPositionError(1.0, per_s=1.0, rate_hz=100.0)
+    goal, memory = torch.zeros(2, 3), {"position_integral": torch.zeros(2, 3)}
+    position = torch.tensor([[-0.05, 0.0, 0.0], [-0.4, 0.0, 0.0]])
+    for k in range(1, 601):
+        inputs = {**turned(np.tile(frames.from_yaw(np.pi / 2), (2, 1))), "position": position, "goal_position": goal}
+        inputs.update(term.prepare(inputs, memory))
+        memory = term.remember(inputs, memory, torch.zeros(2, 4))
+        if k == 100:
+            np.testing.assert_allclose(memory["position_integral"][0].numpy(), [0.05, 0.0, 0.0], atol=1e-5)
+            seen = term.observe(inputs, memory).numpy()
+    np.testing.assert_allclose(seen, [[0.0, -0.1, 0.0], [0.0, -0.4, 0.0]], atol=1e-5)
+    np.testing.assert_allclose(memory["position_integral"].numpy(), [[0.2, 0.0, 0.0], [0.0, 0.0, 0.0]], atol=1e-5)
+
+
+def test_the_heading_integral_turns_the_direction_on_course() -> None:
+    term = observations.IntegratedHeading(per_s=1.0, rate_hz=100.0)
+    memory = {"heading_integral": torch.zeros(1, 1)}
+    inputs = {**turned(frames.from_yaw(0.1)), "goal_orientation": tensor(frames.from_yaw(0.0))}
+    for _ in range(100):
+        inputs.update(term.prepare(inputs, memory))
+        memory = term.remember(inputs, memory, torch.zeros(1, 4))
+    angle = 0.1 + float(memory["heading_integral"])
+    assert 0.19 < angle < 0.2  # the error's sine, once more
+    np.testing.assert_allclose(term.observe(inputs, memory)[0].numpy(), [np.cos(angle), np.sin(angle)], atol=1e-4)

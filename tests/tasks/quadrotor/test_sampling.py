@@ -142,3 +142,25 @@ def test_a_range_must_begin_with_its_lower_end() -> None:
 def test_what_a_file_may_not_ask_for_is_refused_by_key(key: str, given: object, said: str) -> None:
     with pytest.raises(UserError, match=rf"f.yaml: .*{key}.*{said}"):
         schema.load(Randomisation, {key: given}, "f.yaml")
+
+
+def test_with_a_departing_share_the_others_are_nominal(robot: Quadrotor) -> None:
+    p = Randomisation(mass=(1.2, 1.4), inertia=(1.2, 1.4), delay_s=(0.01, 0.02), departing_share=0.3).sample(
+        draw(), COUNT, robot
+    )
+    heavier, rounder = p.mass_scale != 1.0, p.inertia_scale != 1.0
+    assert heavier.mean() == pytest.approx(0.3, abs=SHARE) and p.mass_scale[heavier].min() >= 1.2
+    assert (rounder.all(axis=1) | ~rounder.any(axis=1)).all()  # the three axes depart together
+    assert (heavier & rounder[:, 0]).mean() == pytest.approx(0.09, abs=SHARE)  # each quantity on its own
+    assert p.delay_s.min() >= 0.01  # there is no nominal delay
+
+
+def test_a_share_starts_after_a_step_of_the_goal(robot: Quadrotor) -> None:
+    state = Starts(settled_share=0.5, goal_step_share=0.5, goal_step_m=3.0).sample(draw(), COUNT, robot)
+    away = np.abs(state["position"]).max(axis=1)
+    stepped = state["rotor_speed"][:, 0] == robot.hover_speed_rad_s
+    assert stepped.mean() == pytest.approx(0.25, abs=SHARE)
+    assert 2.9 < away[stepped].max() <= 3.0 and away[~stepped].max() <= 0.2
+    assert away[stepped].mean() == pytest.approx(1.5, abs=0.1)
+    assert frames.tilt(state["orientation"])[stepped].max() <= np.pi / 4 + 1e-6
+    np.testing.assert_allclose(np.linalg.norm(state["orientation"], axis=1), 1.0)

@@ -14,6 +14,7 @@ from rlstack.fused.devices import TEST_DEVICE
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.sim.batch_quadrotor.layout import PARAMETERS, STATE
 from rlstack.tasks.catalog.quadrotor_foundation import FoundationTask
+from rlstack.tasks.catalog.quadrotor_hover import Observation, Reward
 from rlstack.tasks.catalog.quadrotor_tracking import TrackingTask
 from rlstack.tasks.quadrotor import environment
 from rlstack.tasks.quadrotor.environment import QuadrotorEnvironment
@@ -23,7 +24,21 @@ from tests.support.learning import small_task
 
 Arrays = dict[str, np.ndarray]
 ROBOTS = 50
-TASKS: dict[str, Any] = {"hover": small_task(), "tracking": TrackingTask(), "foundation": FoundationTask()}
+TASKS: dict[str, Any] = {
+    "hover": small_task(),
+    "hover, all terms": small_task(
+        observation=Observation(
+            action_history=6,
+            disturbance_estimate=True,
+            torque_estimate=True,
+            integral_per_s=1.0,
+            heading_integral_per_s=0.5,
+        ),
+        reward=Reward(yaw=-0.5, over_speed=-6.0, over_tilt=-4.0),
+    ),
+    "tracking": TrackingTask(),
+    "foundation": FoundationTask(),
+}
 
 
 @cache
@@ -195,3 +210,24 @@ def test_without_delays_no_command_is_kept() -> None:
     model = replace(env.task_step.model, max_delay_s=task.max_delay_s)
     step = QuadrotorStep(task, robot, env.pipeline, env.task_step.privileged, model)
     assert step.past == [] and "past_1" not in step.act.inputs
+
+
+def test_at_half_the_rate_command_and_memory_hold_in_every_second_period() -> None:
+    full = env_of("hover")
+    half = replace(TASKS["hover"], randomisation=replace(TASKS["hover"].randomisation, half_rate_share=0.5))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(environment, "POOL_SIZE", 512)
+        env = QuadrotorEnvironment(half, full.robot, half.pipeline(full.robot), ROBOTS)
+    assert set(np.unique(env.hold.numpy())) == {1.0, 2.0}
+    rows = inputs_of(full)
+    slow, odd = np.arange(ROBOTS) % 2 == 0, np.arange(ROBOTS) % 4 < 2
+    rows["state"][STATE["elapsed"]] = 0.01 * np.where(odd, 17, 18)
+    every = run(full.task_step.act, rows)
+    made = run(env.task_step.act, {**rows, "hold": (1.0 + slow).astype(np.float32)[None]})
+    held = slow & odd
+    for name in ("command", "next_memory", "next_state"):
+        np.testing.assert_array_equal(made[name][:, ~held], every[name][:, ~held], err_msg=name)
+    np.testing.assert_array_equal(made["next_memory"][:, held], rows["memory"][:, held])
+    last, pipeline = rows["memory"][-4:, held], full.pipeline
+    expected = pipeline.command(torch.from_numpy(last.T), {}).numpy().T
+    np.testing.assert_allclose(made["command"][:, held], expected, rtol=1e-6)

@@ -34,7 +34,14 @@ class Observation:
     """Number of observed past actions."""
     disturbance_estimate: bool = False
     """Whether an observer inside the policy estimates the constant force."""
+    torque_estimate: bool = False
+    """Whether another one estimates the constant torque."""
     disturbance_bandwidth_hz: float = value(1.0, unit="Hz", above=0.0)
+    """Bandwidth of both."""
+    integral_per_s: float = value(0.0, unit="1/s", at_least=0.0)
+    """Share of the position error, near the goal, that is added to the observed one each second."""
+    heading_integral_per_s: float = value(0.0, unit="1/s", at_least=0.0)
+    """The same of the heading error."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,17 +98,24 @@ class HoverTask(SingleRobotTask):
         from rlstack.tasks.core.observations import ActionHistory, UpDirection
         from rlstack.tasks.quadrotor import observations
 
-        settings = self.observation
+        settings, rate = self.observation, self.rate_hz
+        bound_m, share, turned = settings.max_position_error_m, settings.integral_per_s, settings.heading_integral_per_s
+        error = (
+            observations.IntegratedPositionError(bound_m, share, rate) if share else observations.PositionError(bound_m)
+        )
+        heading = observations.IntegratedHeading(turned, rate) if turned else observations.Heading()
         chosen: list[Term] = [
-            observations.PositionError(settings.max_position_error_m),
+            error,
             UpDirection(),
-            observations.Heading(),
+            heading,
             *observations.velocities(),
             observations.RotorSpeedEstimate(robot, self.rate_hz),
             ActionHistory(len(robot.rotors), settings.action_history),
         ]
         if settings.disturbance_estimate:
             chosen.append(observations.DisturbanceEstimate(robot, self.rate_hz, settings.disturbance_bandwidth_hz))
+        if settings.torque_estimate:
+            chosen.append(observations.TorqueEstimate(robot, self.rate_hz, settings.disturbance_bandwidth_hz))
         return rotor_pipeline(chosen, robot)
 
 

@@ -78,6 +78,8 @@ class Pipeline(nn.Module):
 
     minimum: Tensor
     maximum: Tensor
+    resting_action = 0.0
+    """The action near which an untrained policy starts, where its settings give none."""
 
     @property
     def size(self) -> int:

@@ -139,6 +139,16 @@ class FusedStep(ABC):
     def _parked(self, rows: Mapping[str, Rows]) -> Rows:
         """Return a safe state for a lost robot until its reset, so that no value overflows."""
 
+    def _taken(self, action: Rows, memory: Mapping[str, Rows], rows: Mapping[str, Rows]) -> Rows:
+        """Return the action that is taken: the policy's by default."""
+        return action
+
+    def _remembered(
+        self, after: Mapping[str, Rows], memory: Mapping[str, Rows], rows: Mapping[str, Rows]
+    ) -> Mapping[str, Rows]:
+        """Return the pipeline's memory after the step: ``after`` the policy's call by default."""
+        return after
+
     def _next_inputs(self, rows: Mapping[str, Rows], state: Rows) -> dict[str, Rows]:
         """Return the further inputs of the observation after a step, beside state and memory."""
         return {name: rows[f"next_{name}"] for name in self.following}
@@ -154,8 +164,10 @@ class FusedStep(ABC):
         return {"actor": self._actor(rows), "privileged": as_objects(self._privileged(rows))}
 
     def _act(self, **rows: Rows) -> dict[str, Rows]:
-        memory, action = self.unpack_memory(rows["memory"]), clip(rows["action"], -1.0, 1.0)
+        memory = self.unpack_memory(rows["memory"])
+        action = self._taken(clip(rows["action"], -1.0, 1.0), memory, rows)
         after, command = trace_call(self._actor_memory, self._sensed(rows), memory, action)
+        after = self._remembered(after, memory, rows)
         commands = [command, *(rows[name] for name in self.past)]
         moved = type(self).advance(rows["state"], rows["parameters"], commands, self.model)
         scored = self._scored(moved, action, memory, after, rows)

@@ -40,13 +40,15 @@ class QuadrotorEnvironment(BatchEnvironment):
         self.start_scale = 1.0
         model = QuadrotorModel(1.0 / task.rate_hz, max_delay_s=task.max_delay_s)
         step = QuadrotorStep(task, robot, pipeline, privileged_terms(task, robot), model, str(self.device))
-        self._window = step.window
+        self._window, self._varies_rate = step.window, step.varies_rate
         self._allocate(step, (*step.terms, "lost"))
         self.goal = self._rows(step.goal_width).unsqueeze(1)
         self.path_step = torch.zeros(count, dtype=torch.long, device=self.device)
         """Steps along each robot's path."""
         self.pick = torch.zeros(count, dtype=torch.long, device=self.device)
         """Index of each robot's path in the pool."""
+        self.hold = self._rows(1)
+        """Control periods for which each robot's command holds."""
         self.refill_pool()
         self.reset_all()
 
@@ -81,11 +83,18 @@ class QuadrotorEnvironment(BatchEnvironment):
             # past commands equal the present rotor speeds
             held = drawn[STATE["rotor_speed"]].repeat(len(self.task_step.past) + 1, 1)
             self._commands.index_copy_(1, index, held)
+        if self._varies_rate:
+            chance = torch.rand(len(index), generator=self.generator, device=self.device)
+            self.hold[0, index] = 1.0 + (chance < self.task.half_rate_share).float()
         self.age.index_fill_(0, index, 0)
         if self._window:
             paths = self._paths.shape[1] // self._path_length
             self.path_step.index_fill_(0, index, 0)
             self.pick[index] = torch.randint(paths, (len(index),), generator=self.generator, device=self.device)
+
+    def fixed(self) -> dict[str, Tensor]:
+        """Return the arrays (rows, N) that steps read and that change only at a reset, by name."""
+        return {**super().fixed(), **({"hold": self.hold} if self._varies_rate else {})}
 
     def varying(self) -> dict[str, Tensor]:
         """Return the array of path points, if the task has a path."""
@@ -108,7 +117,8 @@ class QuadrotorEnvironment(BatchEnvironment):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state needed to resume exactly."""
-        return {**super().state_dict(), "start_scale": self.start_scale, "pool_random": self._pool_random}
+        held = {"hold": self.hold} if self._varies_rate else {}
+        return {**super().state_dict(), **held, "start_scale": self.start_scale, "pool_random": self._pool_random}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state that :meth:`state_dict` returned."""
@@ -116,6 +126,8 @@ class QuadrotorEnvironment(BatchEnvironment):
         self.rng.bit_generator.state = state["pool_random"]
         self.refill_pool()
         super().load_state_dict(state)
+        if self._varies_rate:
+            self.hold.copy_(state["hold"])
 
     def fill_goal(self, array: Tensor, slots: int) -> None:
         """Write the path points of the present and later steps into ``array``."""

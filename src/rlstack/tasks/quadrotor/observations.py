@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -40,6 +41,80 @@ class Heading(Term):
     def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
         """Return (batch, 2): (1, 0) on course."""
         return _relative_heading(inputs["rotation"], _heading(inputs["goal_orientation"]))
+
+
+class IntegratedPositionError(PositionError):
+    """Goal minus position plus its integral near the goal: a constant offset of the policy's hover vanishes.
+
+    Args:
+        bound_m: As for :class:`PositionError`, of the sum.
+        per_s: Share of the error that is added each second.
+        rate_hz: Control rate.
+    """
+
+    meaning = "goal minus position in base_link and its integral near the goal, bounded in length"
+    near_m, most_m = 0.15, 0.2
+    """Distance at which the integral stops growing, so that it does not grow on the way; its bound on each axis."""
+
+    def __init__(self, bound_m: float, per_s: float, rate_hz: float) -> None:
+        super().__init__(bound_m)
+        self.share = per_s / rate_hz
+        self.memory: Mapping[str, tuple[int, ...]] = {"position_integral": (3,)}
+
+    def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
+        """Advance the integral (batch, 3) m, world."""
+        error = inputs[self.goal] - inputs["position"]
+        distance = torch.sqrt((error * error).sum(dim=-1, keepdim=True) + 1e-12)
+        near = (2.0 - distance * (2.0 / self.near_m)).clamp(0.0, 1.0)
+        integral = memory["position_integral"] + error * near * self.share
+        return {"position_integral": integral.clamp(-self.most_m, self.most_m)}
+
+    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
+        """Return (batch, 3) m."""
+        error = inputs[self.goal] - inputs["position"] + inputs["position_integral"]
+        return to_body(inputs["rotation"], _bounded(error, self.bound_m))
+
+    def remember(self, inputs: Tensors, memory: Tensors, action: Tensor) -> dict[str, Tensor]:
+        """Keep the integral."""
+        return {"position_integral": inputs["position_integral"]}
+
+
+class IntegratedHeading(Heading):
+    """The direction on course, turned by the integral of the heading error: a constant offset vanishes.
+
+    Args:
+        per_s: Share of the error that is added each second.
+        rate_hz: Control rate.
+    """
+
+    meaning = "base_link x axis along and across the goal's heading, turned by the integral of the error"
+    near, most_rad = 0.4, 0.4
+    """Sine of the error at which the integral stops growing; its bound."""
+
+    def __init__(self, per_s: float, rate_hz: float) -> None:
+        super().__init__()
+        self.share = per_s / rate_hz
+        self.memory: Mapping[str, tuple[int, ...]] = {"heading_integral": (1,)}
+
+    def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
+        """Advance the integral (batch, 1) rad."""
+        seen = super().observe(inputs, memory)
+        along, across = seen[:, :1], seen[:, 1:]
+        near = (2.0 - across.abs() * (2.0 / self.near)).clamp(0.0, 1.0) * along.clamp(0.0, 1.0)
+        integral = (memory["heading_integral"] + across * near * self.share).clamp(-self.most_rad, self.most_rad)
+        return {"heading_seen": seen, "heading_integral": integral}
+
+    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
+        """Return (batch, 2): (1, 0) on course."""
+        along, across = inputs["heading_seen"].unbind(dim=-1)
+        more = inputs["heading_integral"][:, 0]
+        # a rotation by a small angle, to third order
+        sine, cosine = more - more * more * more / 6.0, 1.0 - 0.5 * more * more
+        return torch.stack([along * cosine - across * sine, across * cosine + along * sine], dim=-1)
+
+    def remember(self, inputs: Tensors, memory: Tensors, action: Tensor) -> dict[str, Tensor]:
+        """Keep the integral."""
+        return {"heading_integral": inputs["heading_integral"]}
 
 
 class PathError(PositionError):
@@ -164,6 +239,66 @@ class DisturbanceEstimate(Term):
             "disturbance": inputs["disturbance"],
             "velocity_prediction": inputs["velocity_world"] + self.period * acceleration,
             "velocity_predicted": torch.ones_like(thrust),
+        }
+
+
+class TorqueEstimate(Term):
+    """Disturbance observer of rotation: estimates a constant angular acceleration from the error of predicted rates.
+
+    First order, as :class:`DisturbanceEstimate`; it needs :class:`RotorSpeedEstimate` in the same pipeline.
+    """
+
+    name, size, unit, meaning = "torque_estimate", 3, "rad/s^2", "estimated disturbing angular acceleration"
+
+    bound_rad_s2 = 40.0
+    """Six standard deviations of the task's disturbance of a Crazyflie about roll and pitch."""
+
+    def __init__(self, robot: Quadrotor, rate_hz: float, bandwidth_hz: float) -> None:
+        super().__init__()
+        self.memory: Mapping[str, tuple[int, ...]] = {
+            "torque_disturbance": (3,),
+            "rate_prediction": (3,),
+            "rate_predicted": (1,),
+        }
+        model, place = robot.rotor_model, robot.rotor_positions
+        self.period = 1.0 / rate_hz
+        self.gain = 1.0 - math.exp(-2.0 * math.pi * bandwidth_hz / rate_hz)
+        self.middle = 0.5 * (model.speed_max_rad_s + model.speed_min_rad_s)
+        self.half_range = 0.5 * (model.speed_max_rad_s - model.speed_min_rad_s)
+        self.coefficients = model.thrust_coefficients
+        inertia = torch.tensor(robot.body.inertia_kg_m2)
+        lever = np.stack([place[:, 1], -place[:, 0], robot.yaw_torque_signs * model.torque_per_thrust_m])
+        self.register_buffer("inertia", inertia)
+        self.register_buffer("turn", torch.from_numpy(lever).to(torch.float32) / inertia[:, None])
+
+    inertia: Tensor
+    turn: Tensor
+
+    def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
+        """Update the estimate with the newest rates."""
+        surprise = (inputs["angular_velocity"] - memory["rate_prediction"]) * (self.gain / self.period)
+        estimate = memory["torque_disturbance"] + memory["rate_predicted"] * surprise
+        return {"torque_disturbance": estimate.clamp(-self.bound_rad_s2, self.bound_rad_s2)}
+
+    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
+        """Return (batch, 3) rad/s^2."""
+        return inputs["torque_disturbance"]
+
+    def remember(self, inputs: Tensors, memory: Tensors, action: Tensor) -> dict[str, Tensor]:
+        """Keep the estimate and predict the next rates."""
+        speed = self.middle + self.half_range * memory["rotor_speed_estimate"]
+        c0, c1, c2 = self.coefficients
+        thrust = c0 + speed * (c1 + speed * c2)
+        rates = inputs["angular_velocity"]
+        x, y, z = (rates * self.inertia).unbind(dim=-1)
+        p, q, r = rates.unbind(dim=-1)
+        gyroscopic = torch.stack([q * z - r * y, r * x - p * z, p * y - q * x], dim=-1) / self.inertia
+        driven = (thrust.unsqueeze(-2) * self.turn).sum(dim=-1)
+        change = driven - gyroscopic + inputs["torque_disturbance"]
+        return {
+            "torque_disturbance": inputs["torque_disturbance"],
+            "rate_prediction": rates + self.period * change,
+            "rate_predicted": torch.ones_like(p).unsqueeze(-1),
         }
 
 

@@ -5,6 +5,7 @@ A task in :mod:`rlstack.tasks.catalog` sets the weights.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +16,12 @@ from rlstack.sim.batch_quadrotor.layout import PARAMETERS, STATE
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from rlstack.kinds.quadrotor.spec import QuadrotorLimits
+
+
+LIMIT_SHARE = 0.8
+"""Share of the guard's limits above which speed and tilt cost; flights then stay below 90%."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +44,12 @@ class Reward:
     """1 - cos of the tilt."""
     heading: float = value(0.0)
     """1 - cos of the heading error."""
+    yaw: float = value(0.0)
+    """Heading error in rad, smoothed at 0: has a slope close to the goal's heading, where ``heading`` is flat."""
+    over_speed: float = value(0.0)
+    """Speed in m/s above :data:`LIMIT_SHARE` of the guard's limit."""
+    over_tilt: float = value(0.0)
+    """Cosine of :data:`LIMIT_SHARE` of the guard's tilt limit minus that of the tilt, where the tilt is greater."""
     action_change: float = value(0.0)
     """Squared change of the action."""
     lost: float = value(-2.0)
@@ -53,6 +66,8 @@ class QuadrotorTransition:
     goal_position: Tensor  # (N, 3) m, world
     goal_velocity: Tensor  # (N, 3) m/s, world
     parameters: Tensor  # (N, PARAMETER_WIDTH)
+    limits: QuadrotorLimits | None = None
+    """The guard's limits, for the terms that need them."""
 
     @cached_property
     def position(self) -> Tensor:
@@ -97,6 +112,22 @@ class QuadrotorTransition:
         return 1.0 - 2.0 * (y * y + z * z)
 
     @cached_property
+    def over_speed(self) -> Tensor:
+        """(N,) m/s above the share of the guard's limit."""
+        if self.limits is None:
+            raise ValueError("the reward term over_speed needs the guard's limits")
+        velocity = self.state[:, STATE["linear_velocity"]]
+        speed = (velocity.square().sum(dim=-1) + 1e-8).sqrt()
+        return (speed - LIMIT_SHARE * self.limits.linear_velocity_m_s).clamp(min=0.0)
+
+    @cached_property
+    def over_tilt(self) -> Tensor:
+        """(N,) how far the cosine of the tilt is below that of the share of the guard's limit."""
+        if self.limits is None:
+            raise ValueError("the reward term over_tilt needs the guard's limits")
+        return (math.cos(LIMIT_SHARE * self.limits.tilt_rad) - self.up_z).clamp(min=0.0)
+
+    @cached_property
     def arm(self) -> Tensor:
         """(N,) m, root mean square distance of the rotors from the centre of mass."""
         x, y = self.parameters[:, PARAMETERS["rotor_x"]], self.parameters[:, PARAMETERS["rotor_y"]]
@@ -115,6 +146,9 @@ TERMS: Mapping[str, RewardTerm] = {
     "rates": lambda s: s.angular_velocity.square().sum(dim=-1),
     "tilt": lambda s: 1.0 - s.up_z,
     "heading": lambda s: 1.0 - s.heading_cos,
+    "yaw": lambda s: ((1.0 - s.heading_cos).clamp(min=0.0) * 2.0 + 1e-5).sqrt(),
+    "over_speed": lambda s: s.over_speed,
+    "over_tilt": lambda s: s.over_tilt,
     "action_change": lambda s: (s.action - s.last_action).square().sum(dim=-1),
 }
 """The terms by the names of their weights in :class:`Reward`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlstack.arrays import Array
 from rlstack.kinds.quadrotor.spec import Quadrotor
@@ -31,6 +32,10 @@ class Starts:
     """All rotors start at this fraction of their top speed."""
     settled_share: float = value(0.1, at_least=0.0, at_most=1.0)
     """Share of episodes that start at the goal, upright and at rest."""
+    goal_step_share: float = value(0.0, at_least=0.0, at_most=1.0)
+    """Share of episodes that start far from the goal, as after a step of the goal in flight."""
+    goal_step_m: float = value(4.0, unit="m", above=0.0)
+    """Their greatest distance on each axis; it is uniform in a random direction."""
 
     def sample(self, rng: np.random.Generator, count: int, robot: Quadrotor, scale: float = 1.0) -> dict[str, Array]:
         """Draw ``count`` states around the origin; a ``scale`` below 1 makes them easier.
@@ -53,7 +58,24 @@ class Starts:
         }
         for name in ("position", "linear_velocity", "angular_velocity"):
             state[name][settled] = 0.0
+        if self.goal_step_share:
+            self._step_goals(rng, state, ~settled & (rng.random(count) < self.goal_step_share), robot)
         return state
+
+    def _step_goals(
+        self, rng: np.random.Generator, state: dict[str, Array], stepped: NDArray[np.bool_], robot: Quadrotor
+    ) -> None:
+        """Change the states where ``stepped`` to flight far from the goal: twice the velocity, half tilt and rates."""
+        count = int(stepped.sum())
+        axis = rng.normal(size=(count, 3))
+        axis /= np.abs(axis).max(axis=1, keepdims=True)
+        state["position"][stepped] = axis * rng.uniform(0.0, self.goal_step_m, (count, 1))
+        turned = state["orientation"][stepped]
+        turned[:, 3] += 1.0  # half of the rotation
+        state["orientation"][stepped] = turned / np.linalg.norm(turned, axis=1, keepdims=True)
+        state["linear_velocity"][stepped] *= 2.0
+        state["angular_velocity"][stepped] *= 0.5
+        state["rotor_speed"][stepped] = robot.hover_speed_rad_s
 
     def envelope(self) -> dict[str, float]:
         """Return the bounds of starts for a policy file, with SI units in the keys."""
@@ -83,6 +105,11 @@ class Randomisation:
     """One number for rise and fall."""
     drag: Range = value((1.0, 1.0), at_least=0.0)
     delay_s: Range = value((0.0, 0.0), unit="s", at_least=0.0, at_most=0.05)
+    departing_share: float = value(1.0, at_least=0.0, at_most=1.0)
+    """Share of the episodes in which each quantity departs from its nominal value, drawn for each on its own: with
+    less than 1, few robots depart in everything at once."""
+    half_rate_share: float = value(0.0, at_least=0.0, at_most=1.0)
+    """Share of the episodes in which the policy is called in every second control period and its command holds."""
     gust_sigma: float = value(0.0, at_least=0.0)
     """Gust force per axis, in weights, while a gust blows."""
     gust_start_s: Range = value((0.0, 4.0), unit="s", at_least=0.0)
@@ -110,8 +137,12 @@ class Randomisation:
         """Draw ``count`` perturbations of ``robot``."""
         weight, rotors = robot.weight_n, len(robot.rotors)
 
-        def uniform(limits: Range, *shape: int) -> Array:
-            return rng.uniform(limits[0], limits[1], (count, *shape))
+        def uniform(limits: Range, *shape: int, nominal: float | None = 1.0) -> Array:
+            drawn = rng.uniform(limits[0], limits[1], (count, *shape))
+            if self.departing_share == 1.0 or nominal is None or limits == (nominal, nominal):
+                return drawn
+            departs = rng.random((count, *[1] * len(shape))) < self.departing_share
+            return np.where(departs, drawn, nominal)
 
         return Perturbation(
             mass_scale=uniform(self.mass),
@@ -124,7 +155,7 @@ class Randomisation:
             force_n=rng.normal(0.0, self.force_sigma * weight, (count, 3)),
             torque_n_m=rng.normal(0.0, self.torque_sigma_m * weight, (count, 3)),
             gust_force_n=rng.normal(0.0, self.gust_sigma * weight, (count, 3)),
-            gust_start_s=uniform(self.gust_start_s),
-            gust_duration_s=uniform(self.gust_duration_s),
-            delay_s=uniform(self.delay_s),
+            gust_start_s=uniform(self.gust_start_s, nominal=None),
+            gust_duration_s=uniform(self.gust_duration_s, nominal=None),
+            delay_s=uniform(self.delay_s, nominal=None),
         )

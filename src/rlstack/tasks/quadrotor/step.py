@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rlstack.fused import where
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.sim.batch_quadrotor.dynamics import QuadrotorModel, advance
 from rlstack.sim.batch_quadrotor.layout import PARAMETER_WIDTH, STATE, STATE_WIDTH
@@ -48,6 +49,8 @@ class QuadrotorStep(FusedStep):
         self.privileged_terms = privileged.terms(robot, bool(self.window))
         self.goal_width = 3 * (len(self.window) + 2) if self.window else 0
         inputs = {"goal": self.goal_width} if self.window else {}
+        self.varies_rate = bool(task.half_rate_share)
+        held = {"hold": 1} if self.varies_rate else {}
         super().__init__(
             task,
             robot,
@@ -55,11 +58,30 @@ class QuadrotorStep(FusedStep):
             model,
             command=len(robot.rotors),
             noise=NOISE_WIDTH,
-            inputs=inputs,
+            inputs={**inputs, **held},
             following={"noise": NOISE_WIDTH, **inputs},
             device=device,
         )
         self.terms = task.reward_terms()
+
+    def _taken(self, action: Rows, memory: Mapping[str, Rows], rows: Mapping[str, Rows]) -> Rows:
+        if not self.varies_rate:
+            return action
+        acts = self._acts(rows)
+        return as_objects([where(acts, new, old) for new, old in zip(action, memory["last_action"])])
+
+    def _remembered(
+        self, after: Mapping[str, Rows], memory: Mapping[str, Rows], rows: Mapping[str, Rows]
+    ) -> Mapping[str, Rows]:
+        if not self.varies_rate:
+            return after
+        acts = self._acts(rows)
+        return {name: where(acts, values, memory[name]) for name, values in after.items()}
+
+    def _acts(self, rows: Mapping[str, Rows]) -> Any:
+        """Return whether the policy is called in this period: in every one, or in every second one."""
+        half = (rows["state"][STATE["elapsed"]][0] * self.task.rate_hz + 0.5).floor() * 0.5
+        return (rows["hold"][0] < 1.5) | (half - half.floor() < 0.25)
 
     def _parked(self, rows: Mapping[str, Rows]) -> Rows:
         rest = np.zeros(STATE_WIDTH)
@@ -124,6 +146,6 @@ class QuadrotorStep(FusedStep):
         return columns[:, :-2].T, columns[:, -2], columns[:, -1]
 
     def _reward_terms(self, state: Any, action: Any, last: Any, position: Any, velocity: Any, parameters: Any) -> Any:
-        transition = QuadrotorTransition(state, action, last, position, velocity, parameters)
+        transition = QuadrotorTransition(state, action, last, position, velocity, parameters, self.robot.limits)
         weighted = {n: weight / self.task.rate_hz * term(transition) for n, (weight, term) in self.terms.items()}
         return weighted, self.task.lost(transition)

@@ -118,6 +118,11 @@ class QuadrotorTask(Task, ABC):
         return 0.0
 
     @property
+    def half_rate_share(self) -> float:
+        """Share of training episodes in which the policy is called in every second control period."""
+        return 0.0
+
+    @property
     def path_window(self) -> tuple[int, ...]:
         """Steps ahead of the path points in the training observation; empty without a path."""
         return ()
@@ -206,6 +211,11 @@ class SingleRobotTask(QuadrotorTask, ABC):
         """Longest delay of commands that training draws, s."""
         return self.randomisation.delay_s[1]
 
+    @property
+    def half_rate_share(self) -> float:
+        """Share of training episodes in which the policy is called in every second control period."""
+        return self.randomisation.half_rate_share
+
     def sample(self, rng: np.random.Generator, count: int, robot: Quadrotor, scale: float = 1.0) -> Scenario:
         """Draw training episodes without their paths, which start at the origin: goal at the origin, heading 0."""
         return Scenario(
@@ -230,7 +240,10 @@ def rotor_pipeline(terms: list[Term], robot: Quadrotor) -> Pipeline:
     from rlstack.tasks.core.pipeline import Pipeline
 
     model, rotors = robot.rotor_model, len(robot.rotors)
-    return Pipeline(terms, "rotor_speed", [model.speed_min_rad_s] * rotors, [model.speed_max_rad_s] * rotors)
+    low, high = model.speed_min_rad_s, model.speed_max_rad_s
+    made = Pipeline(terms, "rotor_speed", [low] * rotors, [high] * rotors)
+    made.resting_action = 2.0 * (robot.hover_speed_rad_s - low) / (high - low) - 1.0
+    return made
 
 
 def draw_disturbances(

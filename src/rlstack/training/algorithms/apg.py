@@ -44,8 +44,8 @@ class APGSettings:
     """The same at the last rollout, if different; it changes by a constant factor per rollout."""
     restart: float = value(0.4, at_least=0.0, at_most=1.0)
     """Share of the robots that are reset after a rollout, beside those that were lost or timed out."""
-    initial_action: float = value(0.0, at_least=-1.0, at_most=1.0)
-    """Action of the untrained policy; for a quadrotor best near hovering."""
+    initial_action: float | None = value(None, at_least=-1.0, at_most=1.0)
+    """Action of the untrained policy; None: the task's for the robot, such as the command that hovers."""
     network: Literal["mlp", "gru", "attention"] = "mlp"
     """A feed-forward or a recurrent policy; ``attention`` for observations with a set, such as pedestrians."""
     hidden: tuple[int, ...] = value((64, 64), at_least=1)
@@ -83,6 +83,7 @@ class APG:
     def _network(self, pipeline: Pipeline) -> tuple[Network | AttentionNetwork, NetworkBPTT | AutogradBPTT]:
         settings, device = self.settings, self.environment.device
         columns, actions = pipeline.size, pipeline.action_size
+        first = pipeline.resting_action if settings.initial_action is None else settings.initial_action
         if settings.network == "attention":
             attending = AttentionNetwork(
                 columns,
@@ -91,12 +92,12 @@ class APG:
                 settings.member_width,
                 settings.hidden,
                 gru_width=settings.gru_width if settings.memory else 0,
-                initial_action=settings.initial_action,
+                initial_action=first,
                 action_scale=getattr(pipeline, "action_scale", 1.0),
             ).to(device)
             return attending, AutogradBPTT(attending, self.window, settings.window - settings.tail)
         width = settings.gru_width if settings.network == "gru" else 0
-        policy = Network(columns, actions, settings.hidden, width, settings.activation, settings.initial_action)
+        policy = Network(columns, actions, settings.hidden, width, settings.activation, first)
         policy.to(device)
         return policy, NetworkBPTT(policy, self.window)
 

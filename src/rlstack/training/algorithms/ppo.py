@@ -60,8 +60,8 @@ class PPOSettings:
     """Largest gradient norm."""
     initial_std: float = value(0.5, above=0.0)
     """Initial standard deviation of actions."""
-    initial_action: float = value(0.0, at_least=-1.0, at_most=1.0)
-    """Initial mean of actions; for a quadrotor best near hovering."""
+    initial_action: float | None = value(None, at_least=-1.0, at_most=1.0)
+    """Initial mean of actions; None: the task's for the robot, such as the command that hovers."""
     network: Literal["mlp", "gru"] = "mlp"
     """A feed-forward or a recurrent policy."""
     hidden: tuple[int, ...] = value((64, 64), at_least=1)
@@ -117,7 +117,8 @@ class PPO:
         critic = kind(
             self._observations, groups, "critic", 1, settings.critic_hidden, settings.activation, True, **recurrent
         )
-        _start_near(actor, settings.initial_action)
+        resting = environment.pipeline.resting_action
+        _start_near(actor, resting if settings.initial_action is None else settings.initial_action)
         self.learner = RslPPO(
             actor,
             critic,

@@ -164,8 +164,9 @@ def measure(recipe: str, budget_cpu_s: float, episodes: int, seed: int, envs: in
         seed=seed,
         device="cpu",
     )
+    first = pipeline.resting_action if settings.initial_action is None else settings.initial_action
     with torch.no_grad():
-        model.policy.action_net.bias.fill_(settings.initial_action)
+        model.policy.action_net.bias.fill_(first)
     budget.begin = time.process_time()
     model.learn(total_timesteps=10**12, callback=budget)
     took = time.process_time() - budget.begin
