@@ -14,7 +14,7 @@ from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.batch_wheeled_base.parameters import drawn
 from rlstack.sim.crowds.moving_obstacles import MovingObstacles, moving_scenes
 from rlstack.sim.crowds.scenes import Scenes
-from rlstack.sim.maps.generate import HELD_OUT_SEEDS
+from rlstack.sim.maps.generate import HELD_OUT_SEEDS, most_circles
 from rlstack.sim.maps.pool import MapPool, build_pool
 
 PEOPLED = " + people"
@@ -94,7 +94,15 @@ def held_out_episodes(
     rng = np.random.default_rng(seed)
     known = HELD_OUT_SEEDS[-VALIDATION:] if validation else HELD_OUT_SEEDS[:-VALIDATION]
     seeds = known.start + rng.choice(len(known), count, replace=False)
-    pool = build_pool(kinds, count, seeds=seeds.tolist(), difficulty=difficulty, radius_m=robot.radius_m, fields=False)
+    pool = build_pool(
+        kinds,
+        count,
+        seeds=seeds.tolist(),
+        difficulty=difficulty,
+        radius_m=robot.radius_m,
+        circles=most_circles(kinds),
+        fields=False,
+    )
     fastest = fastest_m_s or robot.limits.linear_velocity_m_s
     parameters, limit = drawn(robot, count, rng), 15.0 + 2.5 * pool.shortest_m.astype(float) / fastest
     if movers is None or not movers.most:

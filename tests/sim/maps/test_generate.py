@@ -16,11 +16,11 @@ from rlstack.sim.maps.floor_map import FloorMap
 from rlstack.sim.maps.generate import (
     HELD_OUT_SEEDS,
     MOST_BOXES,
-    MOST_CIRCLES,
     TRAINING_SEEDS,
     WIDTHS,
     draw_map,
     draw_maps,
+    most_circles,
     scale_of,
     training_maps,
 )
@@ -36,7 +36,7 @@ radii = st.sampled_from([0.07, 0.105, 0.2, 0.6])
 
 
 def test_the_kinds_that_ship() -> None:
-    assert MAP_GENERATORS.names() == ["clutter", "corridors", "dead_ends", "doorways", "mazes", "rooms"]
+    assert MAP_GENERATORS.names() == ["chairs", "clutter", "corridors", "dead_ends", "doorways", "mazes", "rooms"]
 
 
 def joined(drawn: FloorMap, radius_m: float) -> bool:
@@ -90,7 +90,7 @@ def test_the_way_is_as_wide_as_the_difficulty_says(kind: str, seed: int, difficu
 @given(seed=seeds, difficulty=difficulties, radius=radii)
 def test_what_a_map_is_made_of(kind: str, seed: int, difficulty: float, radius: float) -> None:
     drawn = draw_map(kind, seed, difficulty, radius)
-    assert 4 < len(drawn.boxes) <= MOST_BOXES and len(drawn.circles) <= MOST_CIRCLES
+    assert 4 < len(drawn.boxes) <= MOST_BOXES and len(drawn.circles) <= most_circles([kind])
     side = 8.0 * scale_of(radius)
     assert drawn.size_m == (side, side)
     square = np.array([(*c[:2], c[2], c[2], 0.0) for c in drawn.circles]).reshape(-1, 5)
@@ -119,6 +119,7 @@ def test_the_same_arguments_give_the_same_map_and_another_seed_another(kind: str
 
 
 DIGESTS = {
+    "chairs": "14f48f8d2d17c1d4",
     "clutter": "219b777961321dbe",
     "corridors": "924d623a0e728733",
     "dead_ends": "3ae567fc69d671f1",

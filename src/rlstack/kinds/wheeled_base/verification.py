@@ -12,6 +12,7 @@ import numpy as np
 from rlstack.control.navigation import PLANNERS
 from rlstack.errors import UserError
 from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.kinds.wheeled_base.verification_reality import navigation_axes
 from rlstack.policies import Contract
 from rlstack.sim.crowds.moving_obstacles import MovingObstacles
 from rlstack.sim.vector import BATCH
@@ -24,6 +25,7 @@ from rlstack.verification.navigation_episodes import NavigationEpisodes, held_ou
 from rlstack.verification.navigation_plots import NavigationColumn, draw_drives
 from rlstack.verification.navigation_score import score_baseline, score_drives
 from rlstack.verification.navigation_trials import BATCH_SIZE, drive
+from rlstack.verification.reality import Axis
 from rlstack.verification.schedule import Seconds
 from rlstack.verification.scores import Score
 from rlstack.verification.task_verification import (
@@ -74,6 +76,10 @@ class DriveVerification(TaskVerification):
         """Episodes in further columns of the batch simulator."""
         usual = self.counts.batch if self.counts.besides is None else self.counts.besides
         return min(self.request.episodes or usual, usual)
+
+    def reality_baselines(self) -> Sequence[str]:
+        """Return no planner unless one is asked for: each value of an axis would take minutes."""
+        return self.baselines[:1] if self.request.drivers else ()
 
     def process_runner(self, plan: ColumnPlan, baseline: str | None) -> tuple[Any, dict[str, Any]]:
         """Return the function that drives in process, and its options."""
@@ -198,6 +204,10 @@ class MapVerification(DriveVerification):
             f" {task.arrival_m:g} m of the goal and {100 * figures['collided']:.1f}% hit something; those that arrive"
             f" take {figures['time_over_shortest']:.2f} times as long as the shortest path at full speed."
         )
+
+    def axes(self) -> Sequence[Axis]:
+        """Return the axes of the reality grid."""
+        return navigation_axes(self.robot, self.task.rate_hz)
 
     def columns(self, simulator: str) -> list[ColumnPlan]:
         """Return the trials in a simulator; in the batch simulator among movers and on other maps as well."""

@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 
 from rlstack.arrays import Array
 from rlstack.fused import zeros
+from rlstack.interfaces.scan_messages import finite_ranges
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.batch_wheeled_base.simulator import PlanarSimulator
 from rlstack.sim.batch_wheeled_base.wall_lidar import WallLidar
 from rlstack.sim.maps.tracks import CORNERS, SAMPLES, Track
+from rlstack.sim.sensing.noise import noisy_ranges
 
 BEHIND, AHEAD = 8, 36
 """Corners of each wall around a car that its lidar may hit."""
@@ -122,11 +124,18 @@ class RaceSimulator(PlanarSimulator):
         self.progress_m = self.progress.follow(self.pose()[:, :2])
 
     def scan(self) -> Array:
-        """Return noisy ranges (N, rays) m, all finite, as the signal ``scan``."""
+        """Return ranges (N, rays) m with the robot file's noise and dropouts, all finite, as the signal ``scan``."""
+        lidar = self._lidar
         self._walls[:] = self.progress.walls().reshape(self.count, -1).T
         self._measure()
-        noise = self._rng.standard_normal(self._ranges.shape, dtype=np.float32) * self._lidar.noise_m
-        return np.clip(self._ranges + noise, self._lidar.range_min_m, self._lidar.range_max_m).T.astype(float)
+        hit = np.where(self._ranges < lidar.range_max_m, self._ranges, np.inf).T  # noise is of returns
+        return finite_ranges(
+            noisy_ranges(hit.astype(float), lidar, self._rng),
+            increment_rad=lidar.angle_increment_rad,
+            range_min_m=lidar.range_min_m,
+            range_max_m=lidar.range_max_m,
+            turns=lidar.angle_increment_rad * lidar.rays > 2.0 * np.pi - 1e-3,
+        )
 
     def clearance(self) -> Array:
         """Return the clearance (N,) of each outline from the walls, m; negative across one."""

@@ -27,7 +27,8 @@ HELD_OUT_SEEDS = range(1_000_000, 2_000_000)
 SIZE_M = 8.0
 """Default side of a map for a robot of 0.1 to 0.2 m radius, m."""
 MOST_BOXES, MOST_CIRCLES = 24, 8
-"""Most obstacles of a map, outer walls included: the number of slots in the batch simulator."""
+"""Most obstacles of a map, outer walls included: the number of slots in the batch simulator; kinds may have more
+circles, see :func:`most_circles`."""
 WIDTHS = (3.0, 1.6)
 """Least width of passages in robot widths, in the easiest and in the most difficult map."""
 
@@ -42,6 +43,11 @@ _CHOICES = 16
 def scale_of(radius_m: float) -> float:
     """Return the scale of a map's lengths for a robot of that radius, m: 1 from 0.1 to 0.2 m."""
     return round(radius_m / min(max(radius_m, 0.1), 0.2), 6)
+
+
+def most_circles(kinds: Sequence[str]) -> int:
+    """Return the greatest number of circles in maps of these kinds."""
+    return max(find_map_generator(kind).circles for kind in kinds)
 
 
 def search_frame(radius_m: float, size_m: tuple[float, float] | None = None) -> GridFrame:
@@ -106,7 +112,7 @@ def draw_maps(
             scale=scale,
             gap_m=width,
             most_boxes=MOST_BOXES,
-            most_circles=MOST_CIRCLES,
+            most_circles=entry.circles,
         )
         entry.draw(plan)
         rng = np.random.Generator(np.random.PCG64([*words, 1]))

@@ -7,7 +7,7 @@ the pedestrians' positions; in ``hall``, HEIGHT's (arXiv 2411.12150), it tracks 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -18,7 +18,7 @@ from rlstack.schema import value
 from rlstack.sim.batch_wheeled_base.clearance import box_distance
 from rlstack.sim.batch_wheeled_base.layout import ABSENT_M, BOX_ROWS, CIRCLE_ROWS, STATE
 from rlstack.sim.crowds.scenes import Hall, Scenes, circle_crossing, halls
-from rlstack.sim.crowds.walking_models import Orca, SocialForce
+from rlstack.sim.crowds.walking_models import PERSON, PERSON_WIDTH, Orca, SocialForce
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
 from rlstack.tasks.wheeled_base.rewards import BaseReward, BaseTransition, RewardTerm
 from rlstack.tasks.wheeled_base.task import BaseTask, ScanObservation
@@ -39,6 +39,9 @@ class CrowdObservation(ScanObservation):
     """Number of observed pedestrians, the nearest ones."""
     reach_m: float = value(6.0, unit="m", above=0.0)
     """Distance within which pedestrians are observed."""
+    own_motion: bool = False
+    """Whether a robot that knows its pedestrians also observes its own velocity and last action: what it needs if it
+    cannot take any velocity at once."""
     rays: int = value(90, at_least=8, at_most=720)
     half_m: float = value(0.4, unit="m", above=0.0)
     goal_bound_m: float = value(3.0, unit="m", above=0.0)
@@ -56,6 +59,10 @@ class PedestrianSettings:
     """Share of walking pedestrians that avoid others; the rest walk straight on."""
     rule: Literal["orca", "social_force"] = "orca"
     speed_m_s: float = value(0.5, unit="m/s", above=0.0)
+    faster_m_s: float | None = value(None, unit="m/s", above=0.0)
+    """Greatest walking speed in training, if it is drawn for each pedestrian, from ``speed_m_s`` on."""
+    reacting: float = value(0.0, at_least=0.0, at_most=1.0)
+    """Share of a circle crossing's pedestrians in training that also avoid the robot; in the protocol, none."""
     radius_m: float = value(0.25, unit="m", above=0.0)
 
 
@@ -125,13 +132,26 @@ class CrowdTask(BaseTask):
     @property
     def hall(self) -> Hall:
         """Distribution of halls."""
-        return Hall(**{name: setting for name, setting in asdict(self.people).items() if name != "rule"})
+        known = {field.name for field in fields(Hall)}
+        return Hall(**{name: setting for name, setting in asdict(self.people).items() if name in known})
 
     def draw_scenes(self, rng: np.random.Generator, count: int, robot: WheeledBase) -> Scenes:
         """Draw training scenes."""
         if self.scene == "circle_crossing":
-            return circle_crossing(rng, count, self.people.walking[1])
-        return halls(rng, count, self.observation.slots, self.hall, robot.radius_m)
+            return self._varied(rng, circle_crossing(rng, count, self.people.walking[1]), self.people.reacting)
+        return self._varied(rng, halls(rng, count, self.observation.slots, self.hall, robot.radius_m))
+
+    def _varied(self, rng: np.random.Generator, scenes: Scenes, reacting: float = 0.0) -> Scenes:
+        """Return scenes in which pedestrians have speeds of their own, and some more avoid the robot."""
+        people = self.people
+        persons = scenes.persons.reshape(len(scenes), -1, PERSON_WIDTH).copy()
+        if people.faster_m_s is not None:
+            speeds = rng.uniform(people.speed_m_s, people.faster_m_s, persons.shape[:2])
+            persons[..., PERSON["speed"]] = speeds[..., None]
+        if reacting:
+            sees = rng.random(persons.shape[:2]) < reacting
+            persons[..., PERSON["sees_robot"]] = np.maximum(persons[..., PERSON["sees_robot"]], sees[..., None])
+        return replace(scenes, persons=persons.reshape(len(scenes), -1))
 
     def draw_maps(self, robot: WheeledBase, stage: int, rng: np.random.Generator, device: torch.device) -> MapArrays:
         """Draw scenes."""
@@ -155,7 +175,8 @@ class CrowdTask(BaseTask):
 
     def more_signals(self, rows: Mapping[str, Any]) -> dict[str, Any]:
         """Return the pedestrians' signals."""
-        people = rows["circles"][-CIRCLE_ROWS * self.people_slots :].reshape(-1, CIRCLE_ROWS)
+        sensed = rows["people"] if self.departures.people else rows["circles"]
+        people = sensed[-CIRCLE_ROWS * self.people_slots :].reshape(-1, CIRCLE_ROWS)
         level = np.zeros((len(people), 1), dtype=object)
         place = people[:, :2]
         if self.scene == "hall":
@@ -176,13 +197,16 @@ class CrowdTask(BaseTask):
         settings = self.observation
         if self.scene == "circle_crossing":
             people = observations.NearestPedestrians(self.people_slots, 1e2, robot.radius_m, "goal")
+            if settings.own_motion:
+                past = ActionHistory(2, name="last_action", memory="past_actions")
+                return [observations.GoalRange(), observations.GoalFrameSpeed(), past, people]
             return [observations.GoalRange(), people]
         return [
             observations.GoalOffset(settings.goal_bound_m),
             observations.GoalRange(),
             observations.Twist(),
             ActionHistory(2, name="last_action", memory="past_actions"),
-            observations.Closeness(self.rays(robot), settings.half_m),
+            self.scan_term(robot),
             observations.PedestrianEncounters(settings.slots, settings.reach_m, robot.radius_m),
         ]
 
@@ -234,8 +258,14 @@ class CrowdTask(BaseTask):
             "arrival_m": self.arrival_m,
             "episode_s": self.episode_s,
             "people": float(self.people.walking[1] + (self.people.standing[1] if self.scene == "hall" else 0)),
-            "people_speed_m_s": 1.0 if self.scene == "circle_crossing" else self.people.speed_m_s,
+            "people_speed_m_s": self._fastest_people_m_s,
         }
+
+    @property
+    def _fastest_people_m_s(self) -> float:
+        if self.people.faster_m_s is not None:
+            return self.people.faster_m_s
+        return 1.0 if self.scene == "circle_crossing" else self.people.speed_m_s
 
     def _crowding(self, view: BaseTransition) -> Any:
         """Return the cost of proximity to pedestrians, from each one's closest approach in the period."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.schema import value
 from rlstack.sim.crowds.moving_obstacles import MovingObstacles, moving_scenes
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
-from rlstack.tasks.wheeled_base.rewards import BaseReward
+from rlstack.tasks.wheeled_base.rewards import BaseReward, BaseTransition
 from rlstack.tasks.wheeled_base.task import BaseTask
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ class NavigationTask(BaseTask):
     maps: NavigationMaps = field(default_factory=NavigationMaps)
     moving: MovingObstacles = field(default_factory=MovingObstacles)
     """Moving obstacles in the maps; default: none."""
+    through_m: float = value(0.0, unit="m", at_least=0.0)
+    """Depth at which a collision ends a training episode: until then its gradient leads out of it."""
     reward: BaseReward = field(
         default_factory=lambda: BaseReward(progress=1.0, near=-2.0, turning=-0.01, action_change=-0.02, rest=-0.5)
     )
@@ -65,6 +67,13 @@ class NavigationTask(BaseTask):
     verified_among = MovingObstacles(count=(1, 3))
     bounds_among = Bounds(at_least={"success": 0.8, "lead_high": 0.0})
     planners = ("dwa", "astar_dwa")
+
+    @property
+    def obstacles(self) -> tuple[int, int]:
+        """Largest numbers of static boxes and circles in each robot's map."""
+        from rlstack.sim.maps.generate import most_circles
+
+        return super().obstacles[0], most_circles(self.maps.kinds)
 
     def draw_maps(self, robot: WheeledBase, stage: int, rng: np.random.Generator, device: torch.device) -> MapArrays:
         """Draw training maps, which exclude held-out ones."""
@@ -103,8 +112,12 @@ class NavigationTask(BaseTask):
             observations.GoalHeading(),
             observations.Twist(),
             ActionHistory(2, name="last_action", memory="past_actions"),
-            observations.Closeness(self.rays(robot), settings.half_m),
+            self.scan_term(robot),
         ]
+
+    def lost(self, view: BaseTransition) -> Any:
+        """Return whether the robot collides, ``through_m`` deep."""
+        return view.clearance < -self.through_m
 
     def envelope(self) -> dict[str, float]:
         """Return the conditions that the policy was trained for, with SI units in the keys."""

@@ -24,7 +24,7 @@ class CanonicalPipeline(Pipeline):
     ``rotor_speed_max``, ``rotor_thrust_coefficients``). If the front right rotor's reaction torque is to the left, the
     frame is rotated by 90 degrees to the left, which reverses the sign as in the training frame. Actions command the
     rotors at the front right, back right, back left and front left of that frame, from their lowest to their highest
-    speed. In between, the thrust rises with the action as it does in training, whatever the curve of the robot's rotors.
+    speed. In between, the thrust rises with the action as it does in training, whatever the robot's thrust curve.
 
     Args:
         terms: The observation's terms.

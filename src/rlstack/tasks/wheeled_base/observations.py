@@ -152,6 +152,18 @@ class GoalRange(Term):
         return torch.cat([0.25 * away, away.clamp(max=1.0)], dim=-1)
 
 
+class GoalFrameSpeed(Term):
+    """The base's velocity along and across the path to the goal."""
+
+    name, size, unit, meaning = "own_velocity", 2, "m/s", "own velocity along and across the path to the goal"
+
+    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
+        """Return (batch, 2)."""
+        ahead, left = inputs["linear_velocity"][:, :1], inputs["linear_velocity"][:, 1:2]
+        rotation = inputs["rotation"]
+        return along(directions(inputs, "goal"), ahead * rotation[:, :2, 0] + left * rotation[:, :2, 1])
+
+
 def directions(inputs: Tensors, frame: Frame) -> Tensor:
     """Return the unit vectors (batch, 2) in odom of a frame's x axis."""
     if frame == "body":

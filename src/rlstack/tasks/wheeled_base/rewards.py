@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rlstack.fused import clip, maximum
+from rlstack.fused import clip, greater, maximum, where
 from rlstack.schema import value
 from rlstack.sim.batch_wheeled_base.clearance import clearance
 from rlstack.sim.batch_wheeled_base.dynamics import heading
@@ -31,6 +31,12 @@ class BaseReward:
     """The same for the robot's predicted position at constant velocity."""
     ahead_s: float = value(0.7, unit="s", above=0.0)
     """Prediction time."""
+    encounter: float = value(0.0)
+    """For each moving obstacle, the squared share of a margin that is missing at the closest approach at constant
+    velocities, less for later ones."""
+    encounter_s: float = value(2.0, unit="s", above=0.0)
+    """Latest time of that approach."""
+    encounter_margin_m: float = value(0.25, unit="m", above=0.0)
     turning: float = value(0.0)
     """Squared turning rate, rad/s."""
     action_change: float = value(0.0)
@@ -68,6 +74,8 @@ class BaseTransition:
     fastest_m_s: float
     rows: Any = None
     footprint: Any = ()
+    movers: int = 0
+    """Number of moving obstacles, the last of the circles."""
 
     @property
     def velocity(self) -> tuple[Any, Any]:
@@ -132,6 +140,26 @@ class BaseTransition:
         circles = np.concatenate([circles[:, :2] + circles[:, 3:] * ahead_s, circles[:, 2:]], axis=1).ravel()
         return _missing(clearance(place, turn, self.footprint, self.rows["boxes"], circles), margin_m)
 
+    def encounters(self, ahead_s: float, margin_m: float) -> Any:
+        """Return the squared shares of the margin missing at each mover's closest approach, summed, sooner ones more.
+
+        Circles at rest do not count.
+        """
+        vx, vy = self.velocity
+        cos, sin = heading(self.state)
+        along, aside, radius = self.footprint[0]
+        x, y = self.state[STATE["position"]]
+        x, y = x + cos * along - sin * aside, y + sin * along + cos * aside
+        total: Any = 0.0
+        for circle in self.rows["circles"].reshape(-1, CIRCLE_ROWS)[-self.movers :]:
+            dx, dy, wx, wy = circle[0] - x, circle[1] - y, circle[3] - vx, circle[4] - vy
+            when = clip(-(dx * wx + dy * wy) / (wx * wx + wy * wy + 1e-3), 0.0, ahead_s)
+            px, py = dx + wx * when, dy + wy * when
+            gap = np.sqrt(px * px + py * py + 1e-6) - circle[2] - radius
+            moves = where(greater(circle[3] * circle[3] + circle[4] * circle[4], 1e-6), 1.0, 0.0)
+            total = total + moves * _missing(gap, margin_m) * (1.0 - when * (0.8 / ahead_s))
+        return total
+
     def near_goal(self, radius_m: float) -> Any:
         """Return 1 at the goal, falling to 0 at ``radius_m`` from it."""
         share = maximum(1.0 - self.distance * (1.0 / radius_m), 0.0)
@@ -149,6 +177,7 @@ def reward_terms(reward: BaseReward, arrival_m: float) -> dict[str, RewardTerm]:
         "facing": lambda s: s.facing,
         "near": lambda s: s.too_near(reward.margin_m),
         "ahead": lambda s: s.too_near_in(reward.ahead_s, reward.margin_m),
+        "encounter": lambda s: s.encounters(reward.encounter_s, reward.encounter_margin_m),
         "turning": lambda s: s.yaw_rate * s.yaw_rate,
         "action_change": lambda s: s.action_change,
         "rest": lambda s: s.speed_share * s.near_goal(arrival_m),

@@ -9,11 +9,12 @@ import numpy as np
 
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.batch_wheeled_base.clearance import clearance
-from rlstack.sim.batch_wheeled_base.dynamics import advance
+from rlstack.sim.batch_wheeled_base.dynamics import advance, heading
 from rlstack.sim.batch_wheeled_base.layout import BOX_ROWS, CIRCLE_ROWS, PARAMETER_WIDTH, STATE, STATE_WIDTH
 from rlstack.sim.batch_wheeled_base.parameters import base_model
 from rlstack.tasks.core.pipeline import Pipeline
 from rlstack.tasks.core.step import FusedStep, Rows
+from rlstack.tasks.wheeled_base.departures import ODOMETRY_WIDTH
 from rlstack.tasks.wheeled_base.rewards import BaseTransition
 
 NOISE_WIDTH = 6
@@ -51,7 +52,9 @@ class BaseStep(FusedStep):
         self.rays: tuple[int, ...] = task.rays(robot)
         """Indices of the scan's rays that the policy uses."""
         self.box_rows, self.circle_rows = BOX_ROWS * boxes, CIRCLE_ROWS * circles
-        self.measured = {"guide": GUIDE_WIDTH, **({"scan": len(self.rays)} if self.rays else {})}
+        scan = sum(term.size for term in pipeline.table() if term.name == "closeness")
+        people = CIRCLE_ROWS * task.people_slots if task.departures.people else 0
+        self.measured = {"guide": GUIDE_WIDTH, **_present(scan=scan, people=people)}
         """Number of rows of the values measured between steps."""
         super().__init__(
             task,
@@ -60,11 +63,19 @@ class BaseStep(FusedStep):
             model,
             command=model.command_width,
             noise=NOISE_WIDTH,
-            inputs={"goal": GOAL_WIDTH, "boxes": self.box_rows, "circles": self.circle_rows, **self.measured},
+            inputs={
+                "goal": GOAL_WIDTH,
+                "boxes": self.box_rows,
+                "circles": self.circle_rows,
+                **_present(odometry=ODOMETRY_WIDTH if task.departures.odometry else 0),
+                **self.measured,
+            },
             following={"noise": NOISE_WIDTH, "circles": self.circle_rows, **self.measured},
             device=device,
         )
         self.terms = task.reward_terms()
+        wider = task.departures.footprint_m
+        self._footprint = tuple((x, y, radius + wider) for x, y, radius in robot.footprint)
 
     def _privileged(self, rows: Mapping[str, Rows]) -> Rows:
         return np.concatenate([rows["guide"], [self._clearance(rows["state"], rows)]])
@@ -81,7 +92,8 @@ class BaseStep(FusedStep):
             self._clearance(moved, rows),
             self.task.fastest_m_s(self.robot),
             rows,
-            self.robot.footprint,
+            self._footprint,
+            self.task.people_slots,
         )
         values = [weight / self.task.rate_hz * term(view) for weight, term in self.terms.values()]
         return values, self.task.lost(view)
@@ -94,7 +106,7 @@ class BaseStep(FusedStep):
 
     def _clearance(self, state: Rows, rows: Mapping[str, Rows]) -> Any:
         position, turn = state[STATE["position"]], state[STATE["turn"]]
-        return clearance(position, turn, self.robot.footprint, rows["boxes"], rows["circles"])
+        return clearance(position, turn, self._footprint, rows["boxes"], rows["circles"])
 
     def _sensed(self, rows: Mapping[str, Rows]) -> dict[str, Rows]:
         state, noise, sigma = rows["state"], rows["noise"], self.task.noise
@@ -104,7 +116,17 @@ class BaseStep(FusedStep):
         scale = 1.0 / np.sqrt(1.0 + tilt * tilt)
         z, w = (z + w * tilt) * scale, (w - z * tilt) * scale
         ahead, side = state[STATE["velocity"]]
-        goal = rows["goal"]
+        rate, goal = state[STATE["yaw_rate"]][0], rows["goal"]
+        if "odometry" in rows:
+            delay, scale, turning = rows["odometry"]
+            cos, sin = heading(state)
+            x, y = x - delay * (ahead * cos - side * sin), y - delay * (ahead * sin + side * cos)
+            z, w = z - 0.5 * delay * rate * w, w + 0.5 * delay * rate * z
+            shorter = 1.0 / np.sqrt(z * z + w * w)
+            z, w = z * shorter, w * shorter
+            # a base without a map cannot tell a scaled place from a goal that lies elsewhere: it scales about the goal
+            x, y = goal[0] + scale * (x - goal[0]), goal[1] + scale * (y - goal[1])
+            ahead, side, rate = scale * ahead, scale * side, turning * rate
         signals: dict[str, list[Any]] = {
             "position": [x + noise[0] * sigma.position_m, y + noise[1] * sigma.position_m, 0.0],
             "orientation": [0.0, 0.0, z, w],
@@ -113,14 +135,21 @@ class BaseStep(FusedStep):
                 side + (noise[4] * sigma.linear_velocity_m_s if self.model.drive == "holonomic" else 0.0),
                 0.0,
             ],
-            "angular_velocity": [0.0, 0.0, state[STATE["yaw_rate"]][0] + noise[5] * sigma.angular_velocity_rad_s],
+            "angular_velocity": [0.0, 0.0, rate + noise[5] * sigma.angular_velocity_rad_s],
             "goal_position": [goal[0], goal[1], 0.0],
             "goal_orientation": [0.0, 0.0, goal[2], goal[3]],
         }
-        if self.rays:
+        if self.task.observation.change_periods and "scan" in rows:
+            signals["scan"] = list(rows["scan"])
+        elif self.rays:
             scan: list[Any] = [0.0] * self.robot.lidars["scan"].rays  # unused rays are not measured
             for ray, measured in zip(self.rays, rows["scan"]):
                 scan[ray] = measured
             signals["scan"] = scan
         signals.update(self.task.more_signals(rows))
         return {name: np.array(signals[name], dtype=object) for name in self.task.inputs}
+
+
+def _present(**widths: int) -> dict[str, int]:
+    """Return the widths that are not 0."""
+    return {name: width for name, width in widths.items() if width}

@@ -19,6 +19,7 @@ from rlstack.sim.crowds.moving_obstacles import MovingObstacles
 from rlstack.sim.crowds.walking_models import Orca, SocialForce
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
 from rlstack.tasks.core.task import Task
+from rlstack.tasks.wheeled_base.departures import BaseDepartures
 from rlstack.tasks.wheeled_base.rewards import BaseReward, BaseTransition, RewardTerm, reward_terms
 
 if TYPE_CHECKING:
@@ -56,6 +57,9 @@ class ScanObservation:
     """Range at which closeness is one half."""
     goal_bound_m: float = value(2.0, unit="m", above=0.0)
     """Bound on the observed distance to the goal; farther goals keep their direction."""
+    change_periods: int = value(0, at_least=0, at_most=20)
+    """Control periods over which the scan's change is observed, beside that by own motion; sectors then take their
+    shortest ray. 0: no change, and one ray of each sector."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +89,7 @@ class BaseTask(Task, ABC):
     """Distance from the goal within which the robot has arrived."""
     speeds: Speeds = field(default_factory=Speeds)
     noise: BaseNoise = field(default_factory=BaseNoise)
+    departures: BaseDepartures = field(default_factory=BaseDepartures)
     curriculum: Stages = field(default_factory=Stages)
     observation: ScanObservation = field(default_factory=ScanObservation)
     reward: BaseReward = field(default_factory=BaseReward)
@@ -144,6 +149,16 @@ class BaseTask(Task, ABC):
         step = max(1, total // wanted)
         return tuple(range(0, step * min(wanted, total), step))
 
+    def scan_term(self, robot: WheeledBase) -> Term:
+        """Return the observation's term of the scan."""
+        from rlstack.tasks.wheeled_base import observations
+        from rlstack.tasks.wheeled_base.scan_motion import ScanMotion
+
+        settings = self.observation
+        if settings.change_periods:
+            return ScanMotion(robot.lidars["scan"], settings.rays, settings.half_m, settings.change_periods)
+        return observations.Closeness(self.rays(robot), settings.half_m)
+
     @property
     def people_slots(self) -> int:
         """Largest number of pedestrians, or other moving obstacles, around each robot."""
@@ -196,6 +211,7 @@ class BaseTask(Task, ABC):
         return {
             "command_delay_s": robot.response.range_of("command_delay_s"),
             "speed_m_s": (0.0, self.fastest_m_s(robot)),
+            **self.departures.trained_ranges(),
         }
 
     def pipeline(self, robot: WheeledBase) -> Pipeline:

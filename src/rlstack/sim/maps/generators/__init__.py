@@ -20,10 +20,12 @@ class MapGenerator:
             where a path exists, and a plan without one is drawn again.
         prefer: Which of several random starts is preferred, more often in more difficult maps: the farthest from the
             goal, or the one with the longest path for its distance; None takes the first.
+        circles: Most circles of a map: the number of slots in the batch simulator.
     """
 
     draw: Callable[[MapBuilder], None]
     prefer: Literal["far", "detour"] | None = None
+    circles: int = 8
 
 
 MAP_GENERATORS = Registry("kind of map", "rlstack.sim.maps.generators", "GENERATOR", "rlstack.maps")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
-from rlstack.fused import clip, maximum, minimum, where
+from rlstack.fused import clip, greater, maximum, minimum, where
 from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.robots import Lidar
 from rlstack.sim.batch_wheeled_base.dynamics import WheeledBaseModel, advance, heading
 from rlstack.sim.batch_wheeled_base.layout import PARAMETER_WIDTH, STATE, STATE_WIDTH
+from rlstack.sim.batch_wheeled_base.obstacle_lidar import NEIGHBOUR_RAD
 from rlstack.tasks.core.pipeline import Pipeline
 from rlstack.tasks.core.step import FusedStep, Rows
 from rlstack.tasks.wheeled_base.racing.tracks import FRAME_WIDTH
@@ -145,8 +148,7 @@ class RacingStep(FusedStep):
         state, noise, sigma = rows["state"], rows["noise"], self.task.noise
         lidar = self.robot.lidars["scan"]
         scan = np.ones(lidar.rays, dtype=object)  # unused rays have no effect
-        seen = rows["ranges"] + noise[: len(self.rays)] * lidar.noise_m
-        scan[list(self.rays)] = clip(seen, lidar.range_min_m, lidar.range_max_m)
+        scan[list(self.rays)] = noisy_rays(rows["ranges"], noise[: len(self.rays)], lidar, self.rays)
         ahead, side = state[STATE["velocity"]]
         rate = state[STATE["yaw_rate"].start]
         velocity = [ahead + noise[-2] * sigma.linear_velocity_m_s, side, 0.0]
@@ -155,6 +157,41 @@ class RacingStep(FusedStep):
             "linear_velocity": np.array(velocity, dtype=object),
             "angular_velocity": np.array([0.0, 0.0, rate + noise[-1] * sigma.angular_velocity_rad_s], dtype=object),
         }
+
+
+def noisy_rays(ranges: Rows, noise: Rows, lidar: Lidar, rays: Sequence[int]) -> Rows:
+    """Return ranges (rays,) with a lidar's noise and dropouts, as :class:`.obstacle_lidar.ObstacleLidar` makes them.
+
+    Args:
+        ranges: Of the observed rays, m.
+        noise: Unit normals, one for each.
+        lidar: The lidar as in the robot file.
+        rays: Indices of the observed rays, evenly spaced.
+    """
+    low, high, increment = lidar.range_min_m, lidar.range_max_m, lidar.angle_increment_rad
+    seen = []
+    for reach_m, normal in zip(ranges, noise):
+        sigma: Any = lidar.noise_m
+        if lidar.noise_share:
+            sigma = np.sqrt(lidar.noise_m**2 + (lidar.noise_share * reach_m) ** 2)
+        seen.append(where(greater(high, reach_m), clip(reach_m + sigma * normal, low, high), high))
+    step = increment * (rays[1] - rays[0]) if len(rays) > 1 else np.inf
+    if not lidar.dropout or (increment < 0.999 * step and increment <= NEIGHBOUR_RAD):
+        # the neighbour that replaces a dropped ray is not observed, and reads nearly the same
+        return np.array(seen, dtype=object)
+    beyond, reach = NormalDist().inv_cdf(1.0 - 0.5 * lidar.dropout), int(NEIGHBOUR_RAD / step * (1.0 + 1e-9))
+    dropped = [greater(np.abs(normal), beyond) for normal in noise]
+    filled = []
+    for k, own in enumerate(seen):
+        shorter: Any = high + 1.0
+        for way in (-1, 1):
+            side: Any = high + 1.0
+            for other in (k + way * distance for distance in range(reach, 0, -1)):
+                if 0 <= other < len(rays):
+                    side = where(dropped[other], side, seen[other])
+            shorter = minimum(shorter, side)
+        filled.append(where(dropped[k], where(greater(shorter, high), low, shorter), own))
+    return np.array(filled, dtype=object)
 
 
 def beside(frame: Rows, x: Any, y: Any) -> tuple[Any, Any]:
