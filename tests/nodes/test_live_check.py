@@ -64,6 +64,12 @@ def test_without_a_record_training_counts_and_without_either_the_nominal_value()
     assert "proven down to 80 Hz (nominal)" in heard(Proven(), rate_hz=60.0)[0]
 
 
+def test_a_topic_s_own_delay_counts_before_that_of_all() -> None:
+    both = Proven(margins={"observation_delay_s": 0.02}, trained={"odometry_delay_s": (0.0, 0.1)})
+    assert "proven up to 25 ms (verified)" in heard(both, age_s=0.05)[0]  # what was measured counts before training
+    assert heard(Proven(margins={"observation_delay_s": 0.02, "odometry_delay_s": 0.06}), age_s=0.05) == []
+
+
 @pytest.mark.parametrize(
     ("offset_s", "said"),
     [

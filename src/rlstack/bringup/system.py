@@ -108,7 +108,7 @@ def deploy_system(
     contract = None if ports is None else ports.contract
     checks = commander.name == "policy" and contract is not None and not group.simulated
     late = None if contract is None else proven_for(contract, record_beside(find_policy(policy)))
-    late_s = 0.0 if late is None else late.most("observation_delay_s", 0.0)
+    late_s = 0.0 if late is None else late.most(late.known("odometry_delay_s", "observation_delay_s"), 0.0)
     types, sensors = deployment.command_parameters(given), deployment.sensor_parameters(given)
     remappings = remapped(remap)
 

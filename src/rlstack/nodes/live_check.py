@@ -17,7 +17,7 @@ from rlstack.arrays import Array
 from rlstack.interfaces.messages import NANOSECONDS
 from rlstack.interfaces.topics import LATCHED, ODOM, PEOPLE, SCAN
 from rlstack.policies import Contract, Port
-from rlstack.policies.proven import Proven
+from rlstack.policies.proven import Proven, delay_names
 from rlstack.robots import RobotSpec
 
 WINDOW_S = 2.0
@@ -45,8 +45,6 @@ _NOISE_KEYS = {
     "angular_velocity": "angular_velocity_noise_rad_s",
 }
 """Field of the robot file's sensor by signal: trials have that noise, too."""
-
-_DELAYS = {SCAN: "scan_delay_s", PEOPLE: "people_delay_s"}
 
 
 @dataclass
@@ -154,7 +152,7 @@ class LiveCheck:
 
         Half a control period is added: delays shorter than that do not change which step uses a message.
         """
-        name = _DELAYS.get(topic, "observation_delay_s")
+        name = self._proven.known(*delay_names(topic))
         lidar = self._robot.lidars.get(topic)
         usual_s = 0.0 if lidar is None else lidar.latency_s
         sensor = self._robot.sensors.get(topic)
@@ -191,13 +189,14 @@ class LiveCheck:
         if known is None or any(port.name not in values for values in heard.values):
             return []
         sigma = noise_of([values[port.name] for values in heard.values], is_turn=port.name.endswith("orientation"))
-        most = known * self._proven.most("noise_scale", 1.0)
+        scale = self._proven.known(*([f"{port.topic}_noise_scale"] if port.scan else []), "noise_scale")
+        most = known * self._proven.most(scale, 1.0)
         if not math.isfinite(sigma) or sigma <= NOISE_SLACK * most:
             return []
         unit = "rad" if port.name.endswith("orientation") else port.unit
         return [
             f"{port.name}: its noise is {sigma:.3g} {unit} (one standard deviation), proven up to {most:.3g} {unit}"
-            f" ({self._proven.source('noise_scale')})"
+            f" ({self._proven.source(scale)})"
         ]
 
     def _usual_noise(self, port: Port) -> float | None:

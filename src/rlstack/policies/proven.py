@@ -8,10 +8,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rlstack.interfaces.topics import ODOM, PEOPLE, SCAN
 from rlstack.policies.contract import Contract
 
 RECORD_NAME = "verify.json"
 """The verification record beside a policy file."""
+
+
+DELAYS = {ODOM: "odometry_delay_s", SCAN: "scan_delay_s", PEOPLE: "people_delay_s"}
+"""The quantity that says how late a topic may be, where it is known for that topic alone."""
+
+
+def delay_names(topic: str) -> tuple[str, ...]:
+    """Return the quantities that say how late a topic may be, the closest first."""
+    return (*([DELAYS[topic]] if topic in DELAYS else []), "observation_delay_s")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +47,14 @@ class Proven:
         if name in self.margins:
             return min(self.margins[name], nominal)
         return min(self.trained.get(name, (nominal, nominal))[0], nominal)
+
+    def known(self, *names: str) -> str:
+        """Return the first of some quantities that was measured, or else trained; the last if none was."""
+        for found in (self.margins, self.trained):
+            for name in names:
+                if name in found:
+                    return name
+        return names[-1]
 
     def source(self, name: str) -> str:
         """Return where the limit of a quantity comes from."""

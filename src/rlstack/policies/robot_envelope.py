@@ -11,6 +11,7 @@ from rlstack.interfaces.scan_messages import NEIGHBOUR_RAD
 from rlstack.interfaces.topics import LATCHED, PEOPLE, SCAN
 from rlstack.policies.contract import Port
 from rlstack.policies.envelope import ENVELOPE_VERSION, Envelope, Range, ScanUse, finite_numbers
+from rlstack.policies.proven import delay_names
 from rlstack.robots import RobotSpec
 from rlstack.robots.kinematics import chain_of, tool_motion
 
@@ -20,9 +21,6 @@ training drew: one message may be lost."""
 
 EXTRAPOLATED = {"people_position": "people_velocity"}
 """Inputs that the policy node moves on by their age, and the velocities that it takes for that."""
-
-_DELAYS = {SCAN: "scan_delay_s", PEOPLE: "people_delay_s"}
-"""Quantity that says how late training gave a topic; that of all others is ``observation_delay_s``."""
 
 
 def envelope_for(
@@ -82,7 +80,8 @@ def _greatest_age_s(port: Port, robot: RobotSpec, rate_hz: float, trained: Mappi
         return port.picture.max_age_s
     source = robot.lidars.get(SCAN if port.topic == PEOPLE else port.topic)
     every_s = 0.0 if source is None else 1.0 / source.rate_hz + source.latency_s
-    late = [trained[name][1] for name in ("observation_delay_s", _DELAYS.get(port.topic, "")) if name in trained]
+    # a late command is as a late observation to the loop
+    late = [trained[name][1] for name in (*delay_names(port.topic), "command_delay_s") if name in trained]
     return round(PERIODS * max(every_s, 1.0 / rate_hz) + max(late, default=0.0), 6)
 
 
