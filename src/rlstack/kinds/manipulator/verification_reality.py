@@ -81,8 +81,8 @@ def arm_axes(robot: Manipulator, task: Any, handles: bool) -> tuple[Axis, ...]:
             apply=lambda value, c: c.departing(period=round(rate_hz / value)),
             values=tuple(rate_hz / n for n in (1, 2, 3, 4)),
         ),
-        _scale("stiffness_scale", "Stiffness of the joints, higher", 4.0, 2.0, _GAINS, 0.25, stiffness=1.0),
-        _scale("stiffness_scale_low", "Stiffness of the joints, lower", 0.2, 0.5, _GAINS, 0.05, stiffness=1.0),
+        _stiffness("stiffness_scale", "Stiffness of the joints, higher", 4.0, 2.0, 0.25),
+        _stiffness("stiffness_scale_low", "Stiffness of the joints, lower", 0.2, 0.5, 0.05),
         _scale("damping_scale", "Damping of the joints, higher", 4.0, None, _DAMPING, 0.25, damping=1.0),
         _scale("damping_scale_low", "Damping of the joints, lower", 0.2, None, _DAMPING, 0.05, damping=1.0),
         Axis(
@@ -125,7 +125,10 @@ def arm_axes(robot: Manipulator, task: Any, handles: bool) -> tuple[Axis, ...]:
     return (*every, *(_object_axes(opening_m) if handles else ()))
 
 
-_GAINS = "impedances are chosen: Franka's examples have 50 to 600 N m/rad for one joint (franka_ros); servos differ"
+_GAINS = (
+    "impedances are chosen: Franka's examples have 50 to 600 N m/rad for one joint (franka_ros); servos differ. The"
+    " damping varies by the root, so that its ratio stays"
+)
 _DAMPING = "friction of the joints is rarely known, and differs between two arms of a type"
 
 
@@ -170,6 +173,12 @@ def _object_axes(opening_m: float) -> tuple[Axis, ...]:
 def _departing(conditions: Conditions, **changed: float) -> Conditions:
     trials = conditions.trials
     return replace(conditions, trials=replace(trials, departures=departures(len(trials), **changed)))
+
+
+def _stiffness(key: str, title: str, farthest: float, required: float, resolution: float) -> Axis:
+    """Return the axis of the joints' stiffness at a constant damping ratio."""
+    plain = _scale(key, title, farthest, required, _GAINS, resolution, stiffness=1.0)
+    return replace(plain, apply=lambda value, c: _departing(c, stiffness=value, damping=value**0.5))
 
 
 def _longer(task: Any, value: float, conditions: Conditions) -> Conditions:
