@@ -75,7 +75,6 @@ def fly(
     names = [port.name for port in policy.contract.inputs]
     reason = np.full(count, "", dtype=object)
     speed, tilt = np.zeros(count), np.zeros(count)
-    fixed = robot_inputs(robot, count)
     policy.reset(count)
     try:
         for k in range(round(seconds * rate)):
@@ -88,7 +87,7 @@ def fly(
             goal = goals[0]
             for later, at in zip(goals[1:], switch_s):
                 goal = np.where((t >= at)[:, None], later, goal)
-            known = {**seen, **fixed, **goal_inputs(goal)}
+            known = {**seen, **goal_inputs(goal)}
             wanted = next(iter(policy.step({name: known[name] for name in names}).values()))
             applied = np.array(wanted, dtype=float)
             for n, guard in enumerate(guards):
@@ -123,18 +122,6 @@ def goal_inputs(goal: Array) -> dict[str, Array]:
         "path_position": np.repeat(goal[:, None], 2, axis=1),
         "path_orientation": np.repeat(upright[:, None], 2, axis=1),
     }
-
-
-def robot_inputs(robot: Quadrotor, count: int) -> dict[str, Array]:
-    """Return the robot file's values that policies for a family take."""
-    model = robot.rotor_model
-    values = {
-        "rotor_position": robot.rotor_positions,
-        "rotor_yaw_sign": robot.yaw_torque_signs,
-        "rotor_speed_min": np.array([model.speed_min_rad_s]),
-        "rotor_speed_max": np.array([model.speed_max_rad_s]),
-    }
-    return {name: np.broadcast_to(value, (count, *value.shape)) for name, value in values.items()}
 
 
 def summary(flown: dict[str, Any]) -> dict[str, Any]:

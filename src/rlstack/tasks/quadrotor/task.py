@@ -232,7 +232,12 @@ class SingleRobotTask(QuadrotorTask, ABC):
 
     def trained_ranges(self, robot: Quadrotor) -> dict[str, tuple[float, float]]:
         """Return lowest and highest value of each quantity that training varies."""
-        return self.randomisation.ranges()
+        ranges = self.randomisation.ranges()
+        if "command_delay_s" in ranges:  # the loop sees the sum of both only
+            ranges["observation_delay_s"] = ranges["command_delay_s"]
+        if self.half_rate_share:
+            ranges["control_rate_hz"] = (0.5 * self.rate_hz, self.rate_hz)
+        return ranges
 
 
 def rotor_pipeline(terms: list[Term], robot: Quadrotor) -> Pipeline:
