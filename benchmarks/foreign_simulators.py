@@ -35,6 +35,10 @@ from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 
 FOLDER = Path(__file__).with_suffix("")
+ONE_THREAD = {
+    "OMP_NUM_THREADS": "1",
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+}
 RUNTIME, NUMPY = "onnxruntime==1.31.1", "numpy==2.4.6"
 """What a policy file needs; robosuite needs an older numpy."""
 DELAYS_S = {
@@ -72,7 +76,7 @@ FLIGHTS, FLOWN = ("quadrotor_hover", "quadrotor_foundation"), ("theirs", "theirs
 SIMULATORS = {
     HOME: Simulator("quadrotor", "", (), FLIGHTS, ("ours",)),
     "l2f": Simulator("quadrotor", "fly_l2f.py", ("l2f==2.0.18",), FLIGHTS, ("theirs", "their family", "ours")),
-    "crazyflow": Simulator("quadrotor", "fly_crazyflow.py", ("crazyflow==0.4.0",), FLIGHTS, FLOWN),
+    "crazyflow": Simulator("quadrotor", "fly_crazyflow.py", ("crazyflow==0.4.0", "jax==0.10.1"), FLIGHTS, FLOWN),
     CHECKOUT: Simulator(
         "quadrotor",
         "fly_gym_pybullet_drones.py",
@@ -130,7 +134,7 @@ def environment(name: str, folder: Path, checkout: Path | None) -> tuple[Path, d
             raise UserError(f"{name} cannot be installed: {tried.stderr.strip().splitlines()[-1]}")
         done.write_text("\n".join(packages))
     if name != CHECKOUT:
-        return python, {}
+        return python, {"JAX_COMPILATION_CACHE_DIR": str(home / "compiled")}
     if checkout is None or not (checkout / "gym_pybullet_drones").is_dir():
         raise UserError(f"{name} is not on PyPI: clone it from GitHub and give its folder with --{CHECKOUT}.")
     return python, {"PYTHONPATH": str(checkout)}
@@ -179,7 +183,7 @@ def run(
         given, out = Path(scratch) / "job.json", Path(scratch) / "out.json"
         given.write_text(json.dumps(job))
         known = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
-        known |= {"OMP_NUM_THREADS": "1", **variables}
+        known |= {**ONE_THREAD, **variables}
         command = [python, FOLDER / simulator.script, "--policy", policy.resolve(), "--job", given, "--out", out]
         tried = subprocess.run(command, env=known, capture_output=True, text=True, cwd=scratch)
         if tried.returncode:

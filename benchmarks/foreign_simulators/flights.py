@@ -158,14 +158,15 @@ def fly(policy: PolicyFile, vehicles: Vehicles, job: Mapping[str, Any], paramete
     vehicles.reset(starts)
     steps = round(criteria["duration_s"] * rate)
     error, yaw_error = np.full((steps, count), np.inf), np.full((steps, count), np.nan)
+    state = vehicles.state()
     for k in range(steps):
-        seen = late(sensed(vehicles.state(), job["noise"], rng))
+        seen = late(sensed(state, job["noise"], rng))
         # a vehicle that is lost somewhere far or spinning wildly stays a finite input
         seen = {name: np.nan_to_num(np.clip(array, -1e3, 1e3)) for name, array in seen.items()}
         path_time = np.tile([0.0, 1.0], (count, 1)) - k / rate
         vehicles.step(command_of(policy.step({**known, **seen, "path_time": path_time})["rotor_speed"]))
-        position, (x, y, z, w) = vehicles.state()[0], np.moveaxis(vehicles.state()[1], -1, 0)
-        away = np.linalg.norm(position - goal, axis=1)
+        state = vehicles.state()
+        (x, y, z, w), away = state[1].T, np.linalg.norm(state[0] - goal, axis=1)
         error[k] = np.where(np.isfinite(away), away, np.inf)
         off = np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z)) - job["goal_yaw"]
         yaw_error[k] = np.abs((off + np.pi) % (2.0 * np.pi) - np.pi)

@@ -110,8 +110,9 @@ class Crazyflow:
         """See :class:`flights.Vehicles`."""
         sim = self._sim
         if self._ours:  # its disturbing torque is in the world, the task's is the body's
-            torque = _into_world(self.state()[1], self._torque_body)[:, None]
             states = sim.data.states
+            turned = np.array(states.quat, dtype=float)[:, 0]
+            torque = _into_world(turned, self._torque_body)[:, None]
             torque = jnp.asarray(torque, dtype=states.torque.dtype)
             sim.data = sim.data.replace(states=states.replace(torque=torque))
         sim.rotor_vel_control(jnp.asarray(speed[:, None] * RPM, dtype=jnp.float32))
