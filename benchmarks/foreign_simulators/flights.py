@@ -149,6 +149,7 @@ def fly(policy: PolicyFile, vehicles: Vehicles, job: Mapping[str, Any], paramete
         "path_orientation": np.tile(heading, (count, 2, 1)),
         "rotor_position": np.broadcast_to(vehicles.rotor_position, (count, 4, 3)),
         "rotor_yaw_sign": np.broadcast_to(vehicles.rotor_yaw_sign, (count, 4)),
+        "rotor_thrust_coefficients": np.broadcast_to(vehicles.thrust, (count, 3)),
         "rotor_speed_min": np.broadcast_to(np.reshape(low, (-1, 1)), (count, 1)),
         "rotor_speed_max": np.broadcast_to(np.reshape(high, (-1, 1)), (count, 1)),
     }

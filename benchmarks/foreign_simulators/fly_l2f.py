@@ -50,8 +50,9 @@ class L2f:
         self.rotor_position = np.array([one["rotor_positions"] for one in used])
         self.rotor_yaw_sign = np.array([one["rotor_torque_directions"] for one in used])[:, :, 2]
         self.thrust = np.array([one["rotor_thrust_coefficients"][0] for one in used]) / top ** np.arange(3)
-        if parameters != FAMILY:
+        if parameters != FAMILY:  # all are the same
             self.rotor_position, self.rotor_yaw_sign = self.rotor_position[0], self.rotor_yaw_sign[0]
+            self.thrust = self.thrust[0]
 
     def _numbers(self, k: int) -> dict[str, Any]:
         text = l2f.parameters_to_json(self._device, self._environments.environments[k], self._parameters.parameters[k])
