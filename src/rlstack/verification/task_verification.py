@@ -195,6 +195,8 @@ class TaskVerification(ABC):
     def __init__(self, request: Request) -> None:
         self.request, self.task, self.robot = request, request.task, request.robot
         self.counts = self.counts_of(request.thorough)
+        if request.thorough:
+            self.refinements *= 2
         self.baselines: Sequence[str] = ()
 
     @classmethod

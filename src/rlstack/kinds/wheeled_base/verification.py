@@ -143,7 +143,16 @@ class MapVerification(DriveVerification):
     counts = Counts(
         batch=1000, engines=20, topics=20, besides=300, baselines=50, baselines_in_engines=0, reality_baselines=25
     )
-    thorough = Counts(batch=1000, engines=100, topics=40, besides=300, baselines=200, baselines_in_engines=40)
+    thorough = Counts(
+        batch=1000,
+        engines=100,
+        topics=40,
+        besides=300,
+        baselines=200,
+        baselines_in_engines=40,
+        reality=200,
+        reality_baselines=50,
+    )
     seconds = Seconds(
         batch=0.01, engines=0.7, topics=2.0, baselines=0.2, baselines_in_engines=1.0, reality=2.0, reality_baselines=3.0
     )

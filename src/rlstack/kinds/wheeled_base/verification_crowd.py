@@ -69,7 +69,16 @@ class CrowdVerification(DriveVerification):
     counts = Counts(
         batch=500, engines=20, topics=20, besides=200, baselines=50, baselines_in_engines=0, reality_baselines=25
     )
-    thorough = Counts(batch=500, engines=100, topics=30, besides=200, baselines=200, baselines_in_engines=20)
+    thorough = Counts(
+        batch=500,
+        engines=100,
+        topics=30,
+        besides=200,
+        baselines=200,
+        baselines_in_engines=20,
+        reality=200,
+        reality_baselines=50,
+    )
     # otherwise they would treat people as static obstacles
     planner_options: ClassVar[Mapping[str, Any]] = {"dwa": {"people": True}, "astar_dwa": {"people": True}}
 
