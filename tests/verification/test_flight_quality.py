@@ -48,7 +48,8 @@ def test_the_worst_rotors_swing_and_frequency_are_found():
     command = np.full((801, 3, 4), 0.5 * TOP)
     command[:, :2, 2] += 0.05 * TOP * np.sin(2.0 * np.pi * 5.0 * np.arange(801) / 100.0)[:, None]
     figures = measured(command=command)
-    assert figures["oscillation_share"] == pytest.approx(0.1, rel=0.01)
+    assert figures["swing_share"] == pytest.approx(0.1, rel=0.01)
+    assert figures["oscillation_share"] == pytest.approx(0.05 / np.sqrt(2.0) / 4.0, rel=0.01)  # one rotor of four
     assert figures["oscillation_hz"] == pytest.approx(5.0)
 
 

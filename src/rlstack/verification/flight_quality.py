@@ -27,7 +27,7 @@ AT_GOAL, AWAY = "at the goal", "from 1.5 m away"
 AWAY_M, FLIGHTS = 1.5, 40
 """Distance of the starts away from the goal, m, and number of calm flights, half of each label."""
 
-WATCHED_S = 2.0
+WATCHED_S = 4.0
 """The last part of a flight, in which commands are watched, s."""
 
 STILL = 1e-3
@@ -68,7 +68,7 @@ def quality_figures(record: FlightRecord, robot: Quadrotor, criteria: SuccessCri
     finite: NDArray[np.bool_] = np.asarray(np.isfinite(record.position).all(axis=(0, 2)))
     here, away = record.take(finite & (record.labels == AT_GOAL)), record.take(finite & (record.labels == AWAY))
     both, limits, window = record.take(finite), robot.limits, judge_window(record, criteria)
-    swing, hz = _oscillation(here, robot)
+    deviation, swing, hz = _oscillation(here, robot)
     heading = np.abs(frames.yaw(both.orientation[window])).mean(axis=0)
     turned = (
         ("speed_limit_share", "speed", np.linalg.norm(both.linear_velocity, axis=-1), limits.linear_velocity_m_s),
@@ -92,8 +92,15 @@ def quality_figures(record: FlightRecord, robot: Quadrotor, criteria: SuccessCri
             "oscillation_share",
             "Command oscillation",
             "share",
-            f"Of the flights that start at the goal, the distance between a rotor's lowest and highest command in the"
-            f" last {WATCHED_S:g} s over its range; the rotor with the largest, median over the flights.",
+            f"Of the flights that start at the goal, the standard deviation of a rotor's command over the last"
+            f" {WATCHED_S:g} s over its range; mean over the rotors, median over the flights.",
+            median(deviation),
+        ),
+        Figure(
+            "swing_share",
+            "Command swing",
+            "share",
+            "Likewise the distance between the lowest and the highest command; the rotor with the largest.",
             median(swing),
         ),
         Figure(
@@ -138,15 +145,15 @@ def _commands(record: FlightRecord, robot: Quadrotor) -> Array:
     return (np.clip(watched, low, high) - low) / (high - low)
 
 
-def _oscillation(record: FlightRecord, robot: Quadrotor) -> tuple[Array, Array]:
-    """Return (N,) the largest swing of a rotor's command, a share of the range, and its strongest frequency, Hz."""
+def _oscillation(record: FlightRecord, robot: Quadrotor) -> tuple[Array, Array, Array]:
+    """Return (N,) each: deviation and largest swing of commands, shares of the range; the latter's frequency, Hz."""
     commands = _commands(record, robot)
     swings = np.ptp(commands, axis=0)
     worst = swings.argmax(axis=1)
     one = np.take_along_axis(commands, worst[None, :, None], axis=2)[..., 0]
     power = np.abs(np.fft.rfft(one - one.mean(axis=0), axis=0))
     hz = np.fft.rfftfreq(len(one), 1.0 / record.rate_hz)
-    return swings.max(axis=1), hz[power.argmax(axis=0)]
+    return commands.std(axis=0).mean(axis=1), swings.max(axis=1), hz[power.argmax(axis=0)]
 
 
 def _overshoot(record: FlightRecord) -> Array:

@@ -149,6 +149,8 @@ def _run(
         pool.shutdown(wait=False, cancel_futures=True)
         for process in processes:
             process.terminate()
+        for process in processes:
+            process.join()
 
 
 def _begin(request: Request, parent: int) -> None:

@@ -78,8 +78,8 @@ class DriveVerification(TaskVerification):
         return min(self.request.episodes or usual, usual)
 
     def reality_baselines(self) -> Sequence[str]:
-        """Return no planner unless one is asked for: each value of an axis would take minutes."""
-        return self.baselines[:1] if self.request.drivers else ()
+        """Return no planner unless one is asked for, or thoroughly: its margins take longer than all of the rest."""
+        return self.baselines[:1] if self.request.drivers or self.request.thorough else ()
 
     def process_runner(self, plan: ColumnPlan, baseline: str | None) -> tuple[Any, dict[str, Any]]:
         """Return the function that drives in process, and its options."""
