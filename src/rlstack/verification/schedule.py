@@ -1,4 +1,4 @@
-"""The schedule of a verification: its parts, how far it is, and how long the rest will take."""
+"""The schedule of a verification: numbers of trials, its parts, how far it is, and how long the rest will take."""
 
 from __future__ import annotations
 
@@ -8,6 +8,38 @@ from dataclasses import dataclass
 
 PRIOR_S = 5.0
 """Weight of the expected times against the measured ones at the beginning."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Default numbers of trials.
+
+    Args:
+        batch: In the batch simulator.
+        engines: In process in every other simulator.
+        topics: Over topics, in the first simulator.
+        topics_elsewhere: Over topics in each further simulator; None: as in the first.
+        besides: In further columns of the batch simulator; None: as in the first.
+        baselines: Trials of baselines in the batch simulator, the first ones; None: all.
+        baselines_in_engines: Likewise in every other simulator; 0: none, and relative figures are not judged there.
+        reality: At each value of an axis of the reality grid.
+        reality_baselines: Likewise of baselines, the first ones; None: all.
+    """
+
+    batch: int
+    engines: int
+    topics: int
+    topics_elsewhere: int | None = None
+    besides: int | None = None
+    baselines: int | None = None
+    baselines_in_engines: int | None = None
+    reality: int = 100
+    reality_baselines: int | None = None
+
+    @property
+    def most(self) -> int:
+        """The largest number of trials of a policy."""
+        return max(self.batch, self.engines, self.topics)
 
 
 @dataclass(frozen=True)

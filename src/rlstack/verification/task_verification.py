@@ -27,7 +27,7 @@ from rlstack.verification.parallel import run_trials
 from rlstack.verification.reality import REFINEMENTS, SUCCESS, Axis, Conditions
 from rlstack.verification.report import OVER_TOPICS
 from rlstack.verification.runner import take
-from rlstack.verification.schedule import Part, Progress, Seconds
+from rlstack.verification.schedule import Counts, Part, Progress, Seconds
 from rlstack.verification.scores import Score
 from rlstack.verification.training_evaluation import Evaluation
 from rlstack.verification.trial_records import TrialRecord
@@ -109,38 +109,6 @@ class Request:
         typed += ["--drivers", ",".join(self.drivers)] if self.drivers is not None else []
         typed += ["--margins", ",".join(self.margins)] if self.margins is not None else []
         return shlex.join([*typed, *([] if self.topics else ["--no-topics"])])
-
-
-@dataclass(frozen=True)
-class Counts:
-    """Default numbers of trials.
-
-    Args:
-        batch: In the batch simulator.
-        engines: In process in every other simulator.
-        topics: Over topics, in the first simulator.
-        topics_elsewhere: Over topics in each further simulator; None: as in the first.
-        besides: In further columns of the batch simulator; None: as in the first.
-        baselines: Trials of baselines in the batch simulator, the first ones; None: all.
-        baselines_in_engines: Likewise in every other simulator; 0: none, and relative figures are not judged there.
-        reality: At each value of an axis of the reality grid.
-        reality_baselines: Likewise of baselines, the first ones; None: all.
-    """
-
-    batch: int
-    engines: int
-    topics: int
-    topics_elsewhere: int | None = None
-    besides: int | None = None
-    baselines: int | None = None
-    baselines_in_engines: int | None = None
-    reality: int = 100
-    reality_baselines: int | None = None
-
-    @property
-    def most(self) -> int:
-        """The largest number of trials of a policy."""
-        return max(self.batch, self.engines, self.topics)
 
 
 @dataclass(frozen=True, kw_only=True)

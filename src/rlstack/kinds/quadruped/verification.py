@@ -16,6 +16,7 @@ from rlstack.policies import Contract
 from rlstack.sim.vector import BATCH
 from rlstack.tasks.core.trained_task import changed_settings, trained_task
 from rlstack.tasks.quadruped.scene import StandTrials, draw_trials
+from rlstack.verification.schedule import Counts
 from rlstack.verification.scores import (
     Figure,
     Score,
@@ -24,7 +25,7 @@ from rlstack.verification.scores import (
     run_figures,
     share,
 )
-from rlstack.verification.task_verification import ColumnPlan, Counts, Request, TaskVerification
+from rlstack.verification.task_verification import ColumnPlan, Request, TaskVerification
 from rlstack.verification.training_evaluation import Evaluation
 
 _HELD_OUT, _VERIFIED = 8_000_000, 1_000_000

@@ -26,11 +26,10 @@ from rlstack.verification.navigation_plots import NavigationColumn, draw_drives
 from rlstack.verification.navigation_score import score_baseline, score_drives
 from rlstack.verification.navigation_trials import BATCH_SIZE, drive
 from rlstack.verification.reality import Axis
-from rlstack.verification.schedule import Seconds
+from rlstack.verification.schedule import Counts, Seconds
 from rlstack.verification.scores import Score
 from rlstack.verification.task_verification import (
     ColumnPlan,
-    Counts,
     Records,
     Request,
     TaskVerification,
