@@ -23,7 +23,7 @@ SECTORS, PERIODS = 72, 3
 
 @pytest.fixture
 def term():
-    return ScanMotion(LIDAR, SECTORS, 0.3, PERIODS)
+    return ScanMotion(LIDAR, SECTORS, 0.3, PERIODS, 10.0)
 
 
 def observed(term, scans, poses):

@@ -23,8 +23,6 @@ _LEAST_M = 0.05
 _THIN_M = 0.02
 """Width of the thinnest obstacle that is still believed at the lidar's least range."""
 _MOST_RUN = 5
-_CHANGE = 10.0
-"""Scale of the change: something at 1.5 m that comes at 0.5 m/s changes its closeness by 0.02 in 0.4 s."""
 
 
 class ScanMotion(Term):
@@ -38,15 +36,17 @@ class ScanMotion(Term):
         sectors: Number of sectors, evenly spaced over the rays.
         half_m: Range at which closeness is one half.
         periods: Age of the past scan in control periods.
+        scale: Factor on the change.
     """
 
     name, unit = "closeness", "1"
-    meaning = "h / (h + range) of each sector's nearest ray, then 10 times its change that own motion does not explain"
+    meaning = "h / (h + range) of each sector's nearest ray, then its change that own motion does not explain"
 
-    def __init__(self, lidar: Lidar, sectors: int, half_m: float, periods: int) -> None:
+    def __init__(self, lidar: Lidar, sectors: int, half_m: float, periods: int, scale: float = 1.0) -> None:
         super().__init__()
         rays, step = lidar.rays, lidar.angle_increment_rad
         self.sectors, self.half_m, self.periods, self.size = min(sectors, rays), half_m, periods, 2 * min(sectors, rays)
+        self.scale = scale
         self.far_m, self.near_m = lidar.range_max_m, lidar.range_min_m
         self.turns = step * rays > _TURN_RAD - 1e-3
         centres = [k * rays // self.sectors for k in range(self.sectors)]
@@ -111,7 +111,7 @@ class ScanMotion(Term):
         return self.half_m / (self.half_m + ranges)
 
     def change(self, closeness: Tensor, pose: Tensor, past: Tensor, past_pose: Tensor) -> Tensor:
-        """Return :data:`_CHANGE` times by how much each sector came closer since the past scan beside own motion.
+        """Return ``scale`` times by how much each sector came closer since the past scan beside own motion.
 
         Args:
             closeness: (batch, sectors) now.
@@ -137,7 +137,7 @@ class ScanMotion(Term):
         ahead, left = (east * cos + north * sin).unsqueeze(-1), (north * cos - east * sin).unsqueeze(-1)
         ranges = self.half_m / then.clamp(min=1e-3) - self.half_m
         ranges = (ranges - ahead * self.directions[0] - left * self.directions[1]).clamp(min=_LEAST_M)
-        change = _CHANGE * (closeness - self.closeness(ranges))
+        change = self.scale * (closeness - self.closeness(ranges))
         return torch.where(known.unsqueeze(-1) & inside, change, torch.zeros_like(change))
 
     def _ray(self, ray: int, rays: int) -> int:
