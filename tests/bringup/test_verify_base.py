@@ -50,7 +50,7 @@ def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_base_is_driven_beside_planners_and_reported(policy: Path) -> None:
-    verified = verify(policy, backends=["batch"], episodes=2, drivers=["dwa"])
+    verified = verify(policy, backends=["batch"], episodes=2, drivers=["dwa"], margins=["none"])
     data = json.loads((policy.parent / "verify_in_process.json").read_text())
     assert list(data["backends"]) == ["batch", MOVERS, OTHER_MAPS] and not data["passed"]
     entry = data["backends"]["batch"]
@@ -87,7 +87,7 @@ def test_what_a_policy_never_met_is_shown_and_not_judged(
 ) -> None:
     path = tmp_path / "policy.onnx"
     write_policy(onnx.load(policy), replace(load_policy(policy).contract, training=told), path)
-    verified = verify(path, backends=["batch"], episodes=1, drivers=["dwa"])
+    verified = verify(path, backends=["batch"], episodes=1, drivers=["dwa"], margins=["none"])
     asked = {name: entry["asked"] for name, entry in verified.as_data()["backends"].items()}
     assert asked["batch"] and (bool(asked[OTHER_MAPS]), bool(asked[MOVERS])) == (elsewhere, among)
 
@@ -96,7 +96,7 @@ def test_a_column_that_is_not_judged_is_told_apart(policy: Path, tmp_path: Path)
     told = {"recipe": {"task_settings": {"maps": {"kinds": ["clutter"]}, "moving": {"count": [0, 0]}}}}
     path = tmp_path / "policy.onnx"
     write_policy(onnx.load(policy), replace(load_policy(policy).contract, training=told), path)
-    table = verify(path, backends=["batch"], episodes=1, drivers=["dwa"]).table()
+    table = verify(path, backends=["batch"], episodes=1, drivers=["dwa"], margins=["none"]).table()
     assert f"Judged: batch. Not judged, shown for comparison: {MOVERS}, {OTHER_MAPS}." in table
     assert f"{MOVERS}: not judged (shown for comparison)." in table
     assert "batch: judged: success at least 95.0%, collisions at most 3.0%" in table
