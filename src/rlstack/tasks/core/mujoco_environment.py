@@ -41,14 +41,11 @@ class MujocoScene(Protocol):
 
     worlds: MujocoSimulator
 
-    def step(self, command: Array) -> None:
-        """Advance one control period under ``command`` (N, joints), rad or m."""
-
     def true(self) -> dict[str, Array]:
         """Return the signals (N, ...) that policies get now, without noise."""
 
-    def noisy(self, signals: dict[str, Array], index: Any = slice(None)) -> dict[str, Array]:
-        """Return signals (n, ...) of the worlds at ``index`` with sensor noise."""
+    def noisy(self, signals: dict[str, Array]) -> dict[str, Array]:
+        """Return signals (n, ...) with sensor noise."""
 
     def lost(self) -> Mask:
         """Return (N,) whether a robot has failed or its state is not finite."""
@@ -153,7 +150,7 @@ class MujocoEnvironment(CpuEnvironment):
             clipped = self.pipeline.clip(action.detach())
             command = self.pipeline.command(clipped, prepared)
             self._memory = self.pipeline.remember_command(prepared, self._memory, clipped, command)
-        self.scene.step(command.numpy().astype(np.float64))
+        self._drive(command.numpy().astype(np.float64))
         self._age += 1
         lost = self.scene.lost()
         if lost.any() and len(diverged := np.flatnonzero(~np.isfinite(self.worlds.state).all(axis=1))):
@@ -230,6 +227,15 @@ class MujocoEnvironment(CpuEnvironment):
         """Close the worlds and cameras."""
         self.scene.close()
 
+    def _drive(self, command: Array) -> None:
+        """Advance one control period under ``command`` (N, joints), rad or m."""
+        self.worlds.step(command)
+
+    def _noisy(self, signals: dict[str, Array], index: Any) -> dict[str, Array]:
+        """Return signals (n, ...) of the robots at ``index`` with sensor noise."""
+        found: dict[str, Array] = self.scene.noisy(signals)
+        return found
+
     def _sensed(self) -> dict[str, Tensor]:
         """Return the pipeline's prepared inputs of the present."""
         if self._prepared is None:
@@ -240,7 +246,7 @@ class MujocoEnvironment(CpuEnvironment):
     def _prepare(self, index: Tensor | None = None) -> dict[str, Tensor]:
         """Return the prepared inputs of all robots, or of those at ``index``."""
         chosen = slice(None) if index is None else index.numpy()
-        sensed = self.scene.noisy({name: array[chosen] for name, array in self.scene.true().items()}, chosen)
+        sensed = self._noisy({name: array[chosen] for name, array in self.scene.true().items()}, chosen)
         inputs = {name: torch.from_numpy(sensed[name].astype(np.float32)) for name in self.task.inputs}
         memory = {name: memory[chosen] for name, memory in self._memory.items()}
         prepared: dict[str, Tensor] = self.pipeline.prepare(inputs, memory)

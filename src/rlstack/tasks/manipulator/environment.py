@@ -114,6 +114,12 @@ class ArmEnvironment(MujocoEnvironment):
         trials = self.task.draw(self.robot, self._rng, len(index), self._starts)
         self.scene.start(index, replace(trials, departures=self.task.randomisation.draw(self._rng, len(index))))
 
+    def _drive(self, command: Array) -> None:
+        self.scene.step(command)
+
+    def _noisy(self, signals: dict[str, Array], index: Any) -> dict[str, Array]:
+        return self.scene.noisy(signals, index)
+
     def _outcome(self, action: Array, lost: Mask) -> Outcome:
         task, view = self.task, self._view(action)
         success = view.success & ~lost

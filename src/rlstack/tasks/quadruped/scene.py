@@ -164,8 +164,8 @@ class StandScene:
             "joint_velocity": self.worlds.joint_velocity,
         }
 
-    def noisy(self, signals: dict[str, Array], index: Any = slice(None)) -> dict[str, Array]:
-        """Return signals (n, ...) of the worlds at ``index`` with sensor noise, which is the same in all worlds."""
+    def noisy(self, signals: dict[str, Array]) -> dict[str, Array]:
+        """Return signals (n, ...) with sensor noise."""
         return noisy(self.task.noise, signals, self.rng)
 
     def posture(self) -> tuple[Array, Array, Array]:
