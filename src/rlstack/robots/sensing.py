@@ -29,7 +29,7 @@ RESERVED = frozenset(
     (
         *("odom", "imu", "joint_states", "battery", "goal", "goal_path", "instruction", "cmd", "cmd_vel", "policy"),
         *("people", "map", "object"),
-        *("guard", "diagnostics", "markers", "clock", "tf", "tf_static", "robot_description", "reset", "arm", "estop"),
+        *("guard", "live_check", "diagnostics", "markers", "clock", "tf", "tf_static", "robot_description", "reset", "arm", "estop"),
     )
 )
 """Topics, and first parts of topics, that cameras and lidars must not use as names."""

@@ -12,7 +12,7 @@ from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.resources import list_resources
 from rlstack.robots.mjcf import new_world
 from rlstack.sim.maps.floor_map import FloorMap
-from rlstack.sim.maps.generate import HELD_OUT_SEEDS, draw_map
+from rlstack.sim.maps.generate import HELD_OUT_SEEDS, draw_map, most_circles
 from rlstack.sim.maps.generators import MAP_GENERATORS
 from rlstack.sim.maps.pool import pool_of
 from rlstack.sim.world import load_world, read_world
@@ -25,7 +25,7 @@ EACH = pytest.mark.parametrize("kind", MAP_GENERATORS.names())
 
 def batch_rays(drawn: FloorMap, origins: np.ndarray, angles: np.ndarray) -> np.ndarray:
     """Return how far level rays go by the arrays of the batch simulator, along each box's and circle's outline."""
-    pool = pool_of([drawn], fields=False)
+    pool = pool_of([drawn], circles=most_circles([drawn.kind]), fields=False)
     ux, uy = np.cos(angles), np.sin(angles)
     reach = np.full(len(angles), np.inf)
     for cx, cy, c, s, half_x, half_y in pool.boxes[0].reshape(-1, 6).astype(float):

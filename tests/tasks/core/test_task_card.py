@@ -72,7 +72,7 @@ def test_it_describes_any_robot_and_a_task_without_privileged_terms() -> None:
 def test_paths_families_and_what_is_judged_are_shown(robot: Quadrotor, name: str) -> None:
     task = TASKS.load(name)()
     text = describe_task(task, robot)
-    assert re.search(r"path_position +\[points, 3\] +m +odom +goal_path: poses", section(text, "inputs"))
+    assert re.search(r"path_position +\[points, 3\] +m +odom +goal_path:\s+poses", section(text, "inputs"))
     assert re.search(r" reference +\[3\] +m ", section(text, "privileged observation of the critic"))
     judged, c = section(text, "success of a held-out flight"), task.criteria
     assert f"never farther than {c.radius_m:g} m from {c.from_s:g} s to {c.to_s:g} s of {c.duration_s:g} s" in judged
@@ -86,7 +86,7 @@ def test_paths_families_and_what_is_judged_are_shown(robot: Quadrotor, name: str
 def test_a_task_for_a_family_is_shown_with_its_vehicles_and_what_the_robot_file_gives(robot: Quadrotor) -> None:
     task = TASKS.load("quadrotor_foundation")()
     text = describe_task(task, robot)
-    assert re.search(r"rotor_position +\[4, 3\] +m +base_link +robot file: rotors\[\]", section(text, "inputs"))
+    assert re.search(r"rotor_position +\[4, 3\] +m +base_link +robot file:\s+rotors\[\]", section(text, "inputs"))
     assert re.search(r"thrust_to_weight +1.5 .. 5 ", section(text, "vehicles of the family"))
     assert re.search(r" 1 +back right in the common frame +slowest +fastest", section(text, "actions"))
     assert re.search(r" resting +0.5", section(text, "other settings"))
