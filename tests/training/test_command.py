@@ -106,7 +106,8 @@ def test_another_task_and_algorithm_bring_their_own_settings(capsys: pytest.Capt
     assert type(changed.algorithm_settings) is ALGORITHMS.load("rlpd").Settings
     assert changed.task_settings.apart_m == 0.07 and changed.algorithm_settings.hindsight == 0.4
     # what the recipe says and fits comes along, the rest are defaults
-    assert changed.algorithm_settings.demonstrations == load_recipe("arm_pick_place_cloned").algorithm_settings.demonstrations
+    own = load_recipe("arm_pick_place_cloned").algorithm_settings
+    assert changed.algorithm_settings.demonstrations == own.demonstrations
     assert replace(changed.algorithm_settings, demonstrations=20, hindsight=0.8) == ALGORITHMS.load("rlpd").Settings()
     assert changed.task_settings.rewards == "sparse"
     told = capsys.readouterr().err.splitlines()

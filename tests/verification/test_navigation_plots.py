@@ -30,7 +30,7 @@ def column(endings: list[str], theirs: list[str], simulator: str = "batch") -> N
 
 def test_a_report_of_drives_has_its_pictures() -> None:
     good = column(["arrived"] * 4, ["arrived"] * 4)
-    bad = column(["arrived", "collided", "arrived", "timed out"], ["arrived", "arrived"])
+    bad = column(["arrived", "collided", "timed out"], ["arrived", "arrived"])  # fewer trials, as engines have
     plots = draw_drives({"batch": good, "mujoco": bad}, ROBOT)
     stills = {"success.png", "arrival.png", "clearance.png", "paths_batch.png", "paths_mujoco.png", "same_way.png"}
     assert {plot.file for plot in plots} == {*stills, "animation_batch.gif", "animation_mujoco.gif"}

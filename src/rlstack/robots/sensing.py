@@ -28,8 +28,8 @@ OPTICAL.flags.writeable = False
 RESERVED = frozenset(
     (
         *("odom", "imu", "joint_states", "battery", "goal", "goal_path", "instruction", "cmd", "cmd_vel", "policy"),
-        *("people", "map", "object"),
-        *("guard", "live_check", "diagnostics", "markers", "clock", "tf", "tf_static", "robot_description", "reset", "arm", "estop"),
+        *("people", "map", "object", "live_check"),
+        *("guard", "diagnostics", "markers", "clock", "tf", "tf_static", "robot_description", "reset", "arm", "estop"),
     )
 )
 """Topics, and first parts of topics, that cameras and lidars must not use as names."""

@@ -220,7 +220,8 @@ def _same_way(columns: Mapping[str, NavigationColumn]) -> Figure:
     reference = first.drives
     for column in same.values():
         steps = min(len(reference.pose), len(column.drives.pose))
-        apart = np.linalg.norm((column.drives.pose[:steps] - reference.pose[:steps])[:, :count, :2], axis=-1)
+        poses = (drives.pose[:steps, :count, :2] for drives in (column.drives, reference))
+        apart = np.linalg.norm(np.subtract(*poses), axis=-1)
         differs = np.maximum(differs, np.nan_to_num(apart).max(axis=0))
         differs += 1e3 * (column.drives.ending[:count] != reference.ending[:count])
     chosen = np.argsort(-differs, kind="stable")[:ACROSS]

@@ -61,9 +61,11 @@ class Server:
 
     def __init__(self, bullet: Any, step_s: float) -> None:
         clients = importlib.import_module("pybullet_utils.bullet_client")
-        self.bullet: Any = clients.BulletClient(bullet.DIRECT)
+        self.client = int(bullet.connect(bullet.DIRECT))
+        self.bullet: Any = clients.BulletClient.__new__(clients.BulletClient)
         """The module's functions, all called with this server's ``physicsClientId``."""
-        self.client = int(self.bullet._client)
+        # Its own connect passes options, upon which PyBullet prints "argv[0]=" for each simulation
+        vars(self.bullet).update(_client=self.client, _shapes={}, _pid=os.getpid())
         if self.client < 0:
             raise UserError("PyBullet allows no more simulations in this process: close some.")
         self.bullet.setGravity(0.0, 0.0, -STANDARD_GRAVITY)
