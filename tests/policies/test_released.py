@@ -19,7 +19,12 @@ def share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "policies" / "mine").mkdir(parents=True)
     write_policy(mlp_model(), mlp_contract(), folder / "policies" / "mine" / "policy.onnx")
     axes = {"observation_delay_s": {"margin": 0.03}, "mass_scale": {"margin": 1.3}, "drag_scale": {"margin": None}}
-    columns = {"batch": {"success": 1.0}, "mujoco (topics)": {"success": 0.97}}
+    asked = {"success": 0.95}
+    columns = {
+        "batch": {"success": 1.0, "asked": asked},
+        "mujoco (topics)": {"success": 0.97, "asked": asked},
+        "batch, other maps": {"success": 0.28, "asked": {}},  # not judged
+    }
     record = {"robot": "crazyflie", "passed": True, "backends": columns, "reality": {"axes": axes}}
     write_json(folder / "policies" / "mine" / "verify.json", record)
     monkeypatch.setenv("RLSTACK_SHARE", str(folder))

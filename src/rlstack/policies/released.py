@@ -83,10 +83,11 @@ class Released:
 
     @property
     def success(self) -> dict[str, float]:
-        """Success, 0 to 1, in each simulator."""
+        """Success, 0 to 1, in each judged column."""
         columns = self.record.get("backends")
         entries = columns.items() if isinstance(columns, dict) else ()
-        shares = {name: entry.get("success") for name, entry in entries if isinstance(entry, dict)}
+        # a column without bounds, such as maps of kinds that were not trained on, is only shown
+        shares = {name: e.get("success") for name, e in entries if isinstance(e, dict) and e.get("asked") != {}}
         return {name: share for name, share in shares.items() if isinstance(share, float)}
 
     @property
