@@ -103,6 +103,51 @@ class Axis:
         return round(self.nominal + math.copysign(middle * self.resolution, self.farthest - self.nominal), 12)
 
 
+def late(key: str, title: str, *, farthest: float, required: float | None, resolution: float, reason: str) -> Axis:
+    """Return the axis of a delay or jitter, s; ``key`` is a field of :class:`Departures`."""
+    return Axis(
+        key=key,
+        title=title,
+        unit="s",
+        nominal=0.0,
+        farthest=farthest,
+        required=required,
+        reason=reason,
+        apply=lambda value, c: c.departing(**{key: value}),
+        resolution=resolution,
+    )
+
+
+def lost_messages(*, farthest: float, required: float | None, resolution: float, reason: str) -> Axis:
+    """Return the axis of the share of messages that are lost."""
+    return Axis(
+        key="lost_messages_share",
+        title="Lost messages",
+        unit="share",
+        nominal=0.0,
+        farthest=farthest,
+        required=required,
+        reason=reason,
+        apply=lambda value, c: c.departing(lost=value),
+        resolution=resolution,
+    )
+
+
+def control_rate(rate_hz: float, *, required: float | None, reason: str) -> Axis:
+    """Return the axis of the driver's rate: whole shares of the policy's, down to a quarter."""
+    return Axis(
+        key="control_rate_hz",
+        title="Control rate",
+        unit="Hz",
+        nominal=rate_hz,
+        farthest=rate_hz / 4.0,
+        required=required,
+        reason=reason,
+        apply=lambda value, c: c.departing(period=round(rate_hz / value)),
+        values=tuple(rate_hz / n for n in (1, 2, 3, 4)),
+    )
+
+
 @dataclass(frozen=True)
 class Point:
     """The results at one value of an axis.

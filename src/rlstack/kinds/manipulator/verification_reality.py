@@ -10,7 +10,7 @@ from typing import Any
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.tasks.manipulator.departures import departures
 from rlstack.tasks.manipulator.trials import USUAL
-from rlstack.verification.reality import Axis, Conditions
+from rlstack.verification.reality import Axis, Conditions, control_rate, late, lost_messages
 
 
 def arm_axes(robot: Manipulator, task: Any, handles: bool) -> tuple[Axis, ...]:
@@ -24,62 +24,42 @@ def arm_axes(robot: Manipulator, task: Any, handles: bool) -> tuple[Axis, ...]:
     opening_m = USUAL.opening_m if robot.work is None else robot.work.opening_m
     rate_hz = task.rate_hz
     every = [
-        Axis(
-            key="observation_delay_s",
-            title="Observation delay",
-            unit="s",
-            nominal=0.0,
+        late(
+            "observation_delay_s",
+            "Observation delay",
             farthest=0.3,
             required=0.1,
+            resolution=0.0125,
             reason="a tracker at 30 Hz takes two to three of its periods; joint states over a servo bus or Wi-Fi 10"
             " to 50 ms",
-            apply=lambda value, c: c.departing(observation_delay_s=value),
-            resolution=0.0125,
         ),
-        Axis(
-            key="observation_jitter_s",
-            title="Observation jitter, 0 to",
-            unit="s",
-            nominal=0.0,
+        late(
+            "observation_jitter_s",
+            "Observation jitter, 0 to",
             farthest=0.2,
             required=0.05,
-            reason="a tracker's periods and a busy computer's delays add up to one control period",
-            apply=lambda value, c: c.departing(observation_jitter_s=value),
             resolution=0.0125,
+            reason="a tracker's periods and a busy computer's delays add up to one control period",
         ),
-        Axis(
-            key="command_delay_s",
-            title="Command delay",
-            unit="s",
-            nominal=0.0,
+        late(
+            "command_delay_s",
+            "Command delay",
             farthest=0.3,
             required=0.1,
+            resolution=0.0125,
             reason="a joint trajectory controller reaches a point 1.2 policy periods after it was commanded, 60 ms,"
             " and drivers filter it",
-            apply=lambda value, c: c.departing(command_delay_s=value),
-            resolution=0.0125,
         ),
-        Axis(
-            key="lost_messages_share",
-            title="Lost messages",
-            unit="share",
-            nominal=0.0,
+        lost_messages(
             farthest=0.5,
             required=0.1,
-            reason="best-effort links lose some percent of the messages, busy ones 10%",
-            apply=lambda value, c: c.departing(lost=value),
             resolution=0.025,
+            reason="best-effort links lose some percent of the messages, busy ones 10%",
         ),
-        Axis(
-            key="control_rate_hz",
-            title="Control rate",
-            unit="Hz",
-            nominal=rate_hz,
-            farthest=rate_hz / 4.0,
+        control_rate(
+            rate_hz,
             required=None,
             reason="an overloaded computer misses every second period; the tool then moves at half its speed",
-            apply=lambda value, c: c.departing(period=round(rate_hz / value)),
-            values=tuple(rate_hz / n for n in (1, 2, 3, 4)),
         ),
         _stiffness("stiffness_scale", "Stiffness of the joints, higher", 4.0, 2.0, 0.25),
         _stiffness("stiffness_scale_low", "Stiffness of the joints, lower", 0.2, 0.5, 0.05),

@@ -10,7 +10,7 @@ import numpy as np
 
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.tasks.quadrotor.scenario import Scenario
-from rlstack.verification.reality import Axis, Conditions
+from rlstack.verification.reality import Axis, Conditions, control_rate, late, lost_messages
 
 _STREAM = 0x6057
 """Separates the gusts' directions from other draws."""
@@ -28,28 +28,22 @@ def flight_axes(robot: Quadrotor, rate_hz: float) -> tuple[Axis, ...]:
     """
     weight_n = robot.body.mass_kg * 9.81
     return (
-        Axis(
-            key="observation_delay_s",
-            title="Observation delay",
-            unit="s",
-            nominal=0.0,
+        late(
+            "observation_delay_s",
+            "Observation delay",
             farthest=0.06,
             required=0.02,
+            resolution=0.0025,
             reason="motion capture is 5 to 15 ms old with its radio, visual-inertial odometry 20 to 50 ms"
             " (Delmerico and Scaramuzza, ICRA 2018)",
-            apply=lambda value, c: c.departing(observation_delay_s=value),
-            resolution=0.0025,
         ),
-        Axis(
-            key="observation_jitter_s",
-            title="Observation jitter, 0 to",
-            unit="s",
-            nominal=0.0,
+        late(
+            "observation_jitter_s",
+            "Observation jitter, 0 to",
             farthest=0.06,
             required=0.02,
-            reason="poses over Wi-Fi or a shared radio arrive up to two control periods apart",
-            apply=lambda value, c: c.departing(observation_jitter_s=value),
             resolution=0.0025,
+            reason="poses over Wi-Fi or a shared radio arrive up to two control periods apart",
         ),
         Axis(
             key="command_delay_s",
@@ -62,28 +56,13 @@ def flight_axes(robot: Quadrotor, rate_hz: float) -> tuple[Axis, ...]:
             apply=_delayed_commands,
             resolution=0.0025,
         ),
-        Axis(
-            key="lost_messages_share",
-            title="Lost messages",
-            unit="share",
-            nominal=0.0,
+        lost_messages(
             farthest=0.5,
             required=0.1,
-            reason="best-effort radio links lose some percent of the packets, busy ones 10%",
-            apply=lambda value, c: c.departing(lost=value),
             resolution=0.025,
+            reason="best-effort radio links lose some percent of the packets, busy ones 10%",
         ),
-        Axis(
-            key="control_rate_hz",
-            title="Control rate",
-            unit="Hz",
-            nominal=rate_hz,
-            farthest=rate_hz / 4.0,
-            required=rate_hz / 2.0,
-            reason="an overloaded computer misses every second period",
-            apply=lambda value, c: c.departing(period=round(rate_hz / value)),
-            values=tuple(rate_hz / n for n in (1, 2, 3, 4)),
-        ),
+        control_rate(rate_hz, required=rate_hz / 2.0, reason="an overloaded computer misses every second period"),
         _scale("mass_scale", "Mass, heavier", 1.6, 1.3, "a payload, a guard or a larger battery adds up to 30%", 0.05),
         _scale("mass_scale_low", "Mass, lighter", 0.4, 0.7, "a smaller battery, or a mass that was not weighed", 0.05),
         _scale("inertia_scale", "Inertia, larger", 4.0, 2.0, "inertia is rarely measured: a factor of 2", 0.25),

@@ -25,7 +25,7 @@ from rlstack.sim.batch_wheeled_base.layout import CIRCLE_ROWS, PARAMETERS
 from rlstack.sim.crowds.moving_obstacles import MovingObstacles, moving_scenes
 from rlstack.sim.crowds.walking_models import PERSON, PERSON_WIDTH
 from rlstack.verification.navigation_episodes import NavigationEpisodes, held_out_episodes
-from rlstack.verification.reality import Axis, Conditions
+from rlstack.verification.reality import Axis, Conditions, control_rate, late, lost_messages
 
 CHAIRS = "chairs"
 """The kind of map of the axis of thin obstacles."""
@@ -210,38 +210,24 @@ def _scan_axes(robot: WheeledBase) -> tuple[Axis, ...]:
 def _common_axes(rate_hz: float) -> tuple[Axis, ...]:
     period_s = 1.0 / rate_hz
     return (
-        Axis(
-            key="command_delay_s",
-            title="Command delay",
-            unit="s",
-            nominal=0.0,
+        late(
+            "command_delay_s",
+            "Command delay",
             farthest=0.6,
             required=0.1,
-            reason="Wi-Fi, ROS and the bus to the motors: 50 to 100 ms",
-            apply=lambda value, c: c.departing(command_delay_s=value),
             resolution=0.05,
+            reason="Wi-Fi, ROS and the bus to the motors: 50 to 100 ms",
         ),
-        Axis(
-            key="lost_messages_share",
-            title="Lost messages",
-            unit="share",
-            nominal=0.0,
+        lost_messages(
             farthest=0.7,
             required=0.1,
-            reason="best effort over Wi-Fi loses some percent of the messages, far from the access point 10%",
-            apply=lambda value, c: c.departing(lost=value),
             resolution=0.05,
+            reason="best effort over Wi-Fi loses some percent of the messages, far from the access point 10%",
         ),
-        Axis(
-            key="control_rate_hz",
-            title="Control rate",
-            unit="Hz",
-            nominal=rate_hz,
-            farthest=rate_hz / 4.0,
+        control_rate(
+            rate_hz,
             required=rate_hz / 2.0 if period_s < 0.2 else None,
             reason="an overloaded computer misses every second period",
-            apply=lambda value, c: c.departing(period=round(rate_hz / value)),
-            values=tuple(rate_hz / n for n in (1, 2, 3, 4)),
         ),
         *_scales(
             "gain_scale",
