@@ -9,14 +9,17 @@ from the goal at the end. Greatest speed and tilt are shares of the guard's limi
     python benchmarks/goal_grid.py runs/quadrotor_hover/policy.onnx [--robot crazyflie] [--flights 500] [--json FILE]
 
 With --flights a sample of the pairs is drawn: a fence of 16 m has a million. --interrupted N flies N further flights
-whose goal steps to a third point after a random time on the way.
+whose goal steps to a third point after a random time on the way. With --delay-ms observations are that late, for the
+policy and for its guard, which accepts it as for a policy that is proven for it.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import itertools
 import json
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -57,15 +60,20 @@ def duration_s(robot: Quadrotor, config: QuadrotorGuardConfig) -> float:
 
 
 def fly(
-    policy: Any, robot: Quadrotor, goals: Sequence[Array], switch_s: Sequence[Array], seconds: float
+    policy: Any, robot: Quadrotor, goals: Sequence[Array], switch_s: Sequence[Array], seconds: float, delay_s: float = 0
 ) -> dict[str, Any]:
     """Fly N flights from the first of their goals (N, 3) each; goal ``k + 1`` holds from ``switch_s[k]`` (N,) on.
+
+    Observations arrive ``delay_s`` after their stamps; until the first does, the rotors turn at hover speed.
 
     Returns:
         Arrays (N,): ``reason`` of the guard's first intervention or an empty string, ``speed`` and ``tilt`` as shares
         of the limits, ``error_m`` at the end.
     """
-    config, count, rate = QuadrotorGuardConfig.from_robot(robot), len(goals[0]), policy.contract.rate_hz
+    count, rate = len(goals[0]), policy.contract.rate_hz
+    config = dataclasses.replace(QuadrotorGuardConfig.from_robot(robot), observation_delay_s=delay_s)
+    late = round(delay_s * rate)
+    arriving: deque[dict[str, Array]] = deque(maxlen=late + 1)
     robots = quadrotor_vector(BATCH, robot, count, rate)
     guards = [QuadrotorGuard(robot, config) for _ in range(count)]
     noise = SensorNoise(robot, SEED, FlightNormals(SEED, range(count)))
@@ -83,7 +91,11 @@ def fly(
             speed = np.fmax(speed, np.linalg.norm(true["linear_velocity"], axis=1))
             tilt = np.fmax(tilt, frames.tilt(true["orientation"]))
             body = frames.rotate_inverse(true["orientation"], true["linear_velocity"])
-            seen = noise.applied({**true, "linear_velocity": body}, t)
+            arriving.append(noise.applied({**true, "linear_velocity": body}, t))
+            if k < late:
+                robots.step(np.full((count, len(robot.rotors)), robot.hover_speed_rad_s))
+                continue
+            seen, stamp = arriving[0], (k - late) / rate
             goal = goals[0]
             for later, at in zip(goals[1:], switch_s):
                 goal = np.where((t >= at)[:, None], later, goal)
@@ -93,11 +105,11 @@ def fly(
             for n, guard in enumerate(guards):
                 if reason[n]:
                     continue
-                decision = guard.on_observation(t, t, {name: seen[name][n] for name in state})
-                if k == 0:
+                decision = guard.on_observation(t, stamp, {name: seen[name][n] for name in state})
+                if k == late:
                     guard.arm(t)
                 if guard.mode is CommonMode.POLICY:
-                    decision = guard.on_policy_command(t, t, wanted[n])
+                    decision = guard.on_policy_command(t, stamp, wanted[n])
                 if guard.mode is not CommonMode.POLICY:
                     reason[n] = guard.reason
                 elif decision.command is not None:
@@ -145,6 +157,7 @@ def main() -> None:
     parser.add_argument("--robot", default="crazyflie")
     parser.add_argument("--flights", type=int, default=0, help="a sample of the pairs; 0: all")
     parser.add_argument("--interrupted", type=int, default=500)
+    parser.add_argument("--delay-ms", type=float, default=0.0, help="age of observations on arrival")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     robot = load_quadrotor(options.robot)
@@ -155,15 +168,21 @@ def main() -> None:
     first, second = np.divmod(chosen, len(points) - 1)
     second = second + (second >= first)
     seconds, found = duration_s(robot, config), {}
-    print(f"{robot.name}: {len(points)} goals, {len(chosen):,} of {total:,} pairs, {seconds:.1f} s each")
+    delay_s = 1e-3 * options.delay_ms
+    print(
+        f"{robot.name}: {len(points)} goals, {len(chosen):,} of {total:,} pairs, {seconds:.1f} s each,"
+        f" observations {options.delay_ms:g} ms late"
+    )
     for path in options.policies:
         policy = load_policy(path, robot=robot)
         settled = np.full(len(chosen), SETTLED_S)
-        rows = {"goal to goal": summary(fly(policy, robot, [points[first], points[second]], [settled], seconds))}
+        rows = {
+            "goal to goal": summary(fly(policy, robot, [points[first], points[second]], [settled], seconds, delay_s))
+        }
         if count := options.interrupted:
             three = [points[rng.integers(len(points), size=count)] for _ in range(3)]
             switches = [np.full(count, SETTLED_S), SETTLED_S + rng.uniform(0.1, 3.0, count)]
-            rows["goal steps in flight"] = summary(fly(policy, robot, three, switches, seconds))
+            rows["goal steps in flight"] = summary(fly(policy, robot, three, switches, seconds, delay_s))
         found[str(path)] = rows
         print(path)
         for name, row in rows.items():
@@ -174,7 +193,9 @@ def main() -> None:
             for reason in row["reasons"]:
                 print(f"    {reason}")
     if options.json:
-        options.json.write_text(json.dumps({"robot": robot.name, "found": found}, indent=2) + "\n")
+        options.json.write_text(
+            json.dumps({"robot": robot.name, "delay_ms": options.delay_ms, "found": found}, indent=2) + "\n"
+        )
 
 
 if __name__ == "__main__":

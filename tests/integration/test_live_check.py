@@ -14,7 +14,7 @@ from std_srvs.srv import SetBool
 from rlstack.bringup.verification_check import file_sha256
 from rlstack.files import write_json
 from rlstack.interfaces import topics
-from rlstack.interfaces.messages import NANOSECONDS, OdometryMessage
+from rlstack.interfaces.messages import NANOSECONDS, OdometryMessage, set_stamp
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.nodes.guard import GuardNode
 from rlstack.nodes.policy import PolicyNode
@@ -82,6 +82,26 @@ def test_late_odometry_is_told_before_arming_and_the_guard_refuses(system: Liste
     system.until(lambda: told[-1].data == "", "a live check without findings")
     armed = system.call(SetBool, "arm", SetBool.Request(data=True))
     assert armed.success, armed.message
+
+
+@pytest.mark.parametrize(("late_s", "said"), [(0.0, ""), (0.15, "old on arrival, proven up to 85 ms (verified)")])
+def test_where_time_is_simulated_ages_are_on_its_clock(system: Listener, late_s: float, said: str) -> None:
+    told, began = system.hear(topics.LIVE_CHECK, "latched"), time.monotonic_ns()
+    clock_type = topics.type_of(topics.CLOCK)
+    clock = system.node.create_publisher(clock_type, topics.CLOCK, topics.quality("sensor_out"))
+
+    def tell_time() -> None:
+        message = clock_type()
+        set_stamp(message.clock, time.monotonic_ns() - began)
+        clock.publish(message)
+
+    system.node.create_timer(0.01, tell_time)
+    publisher = publish_odometry(system, [time.time_ns() - time.monotonic_ns() + began + round(late_s * NANOSECONDS)])
+    system.until(lambda: publisher.get_subscription_count() >= 2, "the nodes' ears")
+    system.until(lambda: told, "the live check")
+    assert said in told[-1].data and (said or told[-1].data == "")
+    armed = system.call(SetBool, "arm", SetBool.Request(data=True))
+    assert armed.success == (not said), armed.message
 
 
 def test_a_deployment_of_a_real_robot_ends_with_the_finding(listener: Listener, policy: Path) -> None:

@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 from rlstack.interfaces import topics
+from rlstack.interfaces.messages import stamp_to_ns
+from rlstack.kinds.quadrotor.spec import load_quadrotor
+from tests.support.policies import write_counting_policy
 from tests.support.ros import Listener, NodeProcess, nodes, trajectory
 
 pytestmark = pytest.mark.integration
@@ -38,3 +41,29 @@ def test_three_processes_fly_to_the_goal_and_do_the_same_every_time(hover_policy
     assert len(common) > 95 * SECONDS  # of 100 a second; the listener may have come late
     differing = [stamp for stamp in common if first[stamp] != second[stamp]]
     assert not differing, f"the flights part at {1e-9 * differing[0]:.2f} s"
+
+
+def take_off(policy: Path) -> dict[int, float]:
+    """Return the policy's commands by stamp, from the take-off until it has flown."""
+    listener = Listener()
+    try:
+        topic = topics.POLICY_PREFIX + topics.ROTOR_COMMAND
+        said, modes = listener.hear(topic, "command", depth=2000), listener.hear(topics.GUARD_MODE, "latched", depth=10)
+        with nodes(
+            NodeProcess("robot", lock_step=True),
+            NodeProcess("guard", lock_step=True, auto_arm=True),
+            NodeProcess("policy", policy=policy, lock_step=True),
+        ):
+            listener.until(lambda: "hover" in [mode.data for mode in modes], "the flight")
+        assert [mode.data for mode in modes][-3:] == ["takeoff", "policy", "hover"]
+        return {stamp_to_ns(message.header.stamp): message.velocity[0] for message in said}
+    finally:
+        listener.close()
+
+
+def test_the_policy_starts_anew_where_the_guard_hands_over_at_the_same_stamp_every_time(tmp_path: Path) -> None:
+    policy = write_counting_policy(tmp_path / "policy.onnx", load_quadrotor("crazyflie"))  # it falls, and is caught
+    first, second = take_off(policy), take_off(policy)
+    anew = [[stamp for stamp, speed in run.items() if speed == 100.0 and stamp > 10**9] for run in (first, second)]
+    assert len(anew[0]) == 1, "it starts anew once, at the hand-over"
+    assert anew[0] == anew[1]

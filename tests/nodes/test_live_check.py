@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstack.interfaces.messages import NANOSECONDS
-from rlstack.nodes.live_check import LiveCheck, noise_of
+from rlstack.nodes.live_check import ArrivalClock, LiveCheck, noise_of
 from rlstack.policies import contract_for, envelope_for
 from rlstack.policies.proven import Proven
 from rlstack.robots import frames, load_robot
@@ -112,3 +112,16 @@ def test_noise_of_turns_is_in_rad_about_each_axis(sigma: float, seed: int) -> No
     small = frames.normalise(np.concatenate([half, np.ones((400, 1))], axis=1))
     turns = frames.multiply(np.tile(around, (400, 1)), small) * rng.choice([-1.0, 1.0], (400, 1))  # q and -q are one
     assert noise_of(list(turns), is_turn=True) == pytest.approx(sigma, rel=0.15)
+
+
+def test_stamps_of_simulated_time_arrive_on_its_clock_and_others_on_this_machine_s() -> None:
+    clock, ms = ArrivalClock(), NANOSECONDS // 1000
+    assert not clock.applies_to(5 * ms, 0, NOW) and clock.arrived_ns(5 * ms, 0, NOW) == NOW, "there is no /clock yet"
+    for k in range(200):
+        clock.observe(k * 10 * ms, k * 20 * ms, NOW + k * 20 * ms)  # at half of real time
+    now = 199 * 20 * ms, NOW + 199 * 20 * ms
+    assert clock.applies_to(1950 * ms, *now) and not clock.applies_to(1960 * ms, *now)
+    assert clock.arrived_ns(1940 * ms, *now) == 1990 * ms
+    assert clock.arrived_ns(1995 * ms, *now) == 1995 * ms, "a simulator's messages are not from the future"
+    assert clock.arrived_ns(0, now[0] + 10 * ms, now[1] + 10 * ms) == pytest.approx(1995 * ms, abs=ms)
+    assert clock.applies_to(NOW + 3 * NANOSECONDS, *now) and clock.arrived_ns(NOW, *now) == now[1]

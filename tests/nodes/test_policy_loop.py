@@ -134,6 +134,13 @@ class TestLockStep:
         answers = [loop.on_message("odom", t * MS, HERE) for t in (0, 0, 10, 10, 10, 20)]
         assert [(a.stamp_ns // MS, count(a)) for a in answers] == [(0, 0), (0, 0), (10, 1), (10, 1), (10, 1), (20, 2)]
 
+    def test_a_restart_takes_effect_from_the_next_stamp_on(self, counting_file: Path) -> None:
+        loop = PolicyLoop(load_policy(counting_file), latched=LATCHED, lock_step=True)
+        assert feed(loop, [0, 10]) == [0, 10]
+        loop.restart()
+        answers = [loop.on_message("odom", t * MS, HERE) for t in (10, 20, 30)]
+        assert [(a.stamp_ns // MS, count(a)) for a in answers] == [(10, 1), (20, 0), (30, 1)]
+
     def test_all_sensors_must_bear_the_same_stamp_in_any_order(self, tmp_path: Path) -> None:
         path = write_constant_policy(tmp_path / "imu.onnx", ROBOT, 700.0, ("position", "linear_acceleration"))
         loop = PolicyLoop(load_policy(path), latched=LATCHED, lock_step=True)

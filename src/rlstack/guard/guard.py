@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -85,6 +85,9 @@ class Guard(ABC, Generic[Seen]):
         """Number of valid observations so far without a gap beyond the timeout."""
         self.stopped_unseen = False
         """Whether it stopped before the robot had moved, only because observations were missing."""
+        self.reset_policy: Callable[[], bool] = lambda: True
+        """Called before the policy gets control back: requests its reset, and returns whether that is done. It is
+        called again with every observation until it is; meanwhile the guard goes on."""
         self._clock = Clock(config.observation_timeout_s)
         self._monitor = PolicyMonitor(self.elements, config.staleness_s, config.period_s, config.observation_delay_s)
         self._seen: Seen | None = None

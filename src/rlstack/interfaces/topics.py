@@ -57,6 +57,8 @@ CLOCK = "/clock"
 RESET = "reset"
 ARM = "arm"
 ESTOP = "estop"
+POLICY_RESET = POLICY_PREFIX + RESET
+"""Service of a policy node whose policy keeps state: start anew, with the next observation."""
 CLEAR_ESTOP = "clear_estop"
 
 WORLD_FRAME = "odom"

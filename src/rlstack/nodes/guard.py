@@ -29,6 +29,8 @@ STEADY = 10
 """Consecutive on-time observations before it arms itself: during start-up some arrive late."""
 
 _TIMER_SLACK_S = 0.0005
+_RESET_S = 0.5
+"""Real time after which an unanswered request for the policy's reset is repeated."""
 _BLOCKED_S = 1.0
 """How long diagnostics report an obstacle."""
 PARAMETERS = (
@@ -93,6 +95,8 @@ class GuardNode(ManagedNode):
         self.subscriber(seen, observed[0].topic, self._on_observation, quality, raw=True)
         self.subscriber(command, topics.POLICY_PREFIX + self._topic, self._on_policy, "command", raw=True)
         self._kind_subscriptions = kind.GUARD_SUBSCRIPTIONS(self, self.guard)
+        self._reset_client = self.client(Trigger, topics.POLICY_RESET)
+        self.guard.reset_policy = self._reset_policy
         self.server(SetBool, topics.ARM, self._on_arm)
         self.server(Trigger, topics.ESTOP, self._on_estop)
         self.server(Trigger, topics.CLEAR_ESTOP, self._on_clear_estop)
@@ -104,6 +108,9 @@ class GuardNode(ManagedNode):
             self.get_logger().warning(self.guard.notes)
         self._blocked, self._blocked_at = "", -math.inf
         self._origin_ns: int | None = None
+        self._reset_due = False  # lock step: once the policy has answered the observation
+        self._begun_ns: int | None = None  # stamp of the episode's first observation
+        self._held: tuple[int, Decision] | None = None  # lock step: the answer that waits for the policy's reset
         self._observed_ns = -1
         self._auto_arm_left = False
         self._mode: Mode | None = None
@@ -119,6 +126,7 @@ class GuardNode(ManagedNode):
         self._waiting_since = 0.0
         self._early: tuple[int, Array] | None = None  # lock step: an answer that overtook its observation
         self._answered: tuple[int, Decision] | None = None
+        self._forget_reset()
         self._mode, self._reason = None, ""
         self._show_mode(self.guard)
         # In real time the timer restarts with every published command, so it fires when one is late.
@@ -163,6 +171,8 @@ class GuardNode(ManagedNode):
             self._begin_episode()
         if self._origin_ns is None:
             self._origin_ns = stamp
+        if self._begun_ns is None:
+            self._begun_ns = stamp
         self._observed_ns = stamp
         self._counts["observations"] += 1
         decision = self.guard.on_observation(self._now_s(), self._seconds(stamp), signals)
@@ -218,7 +228,7 @@ class GuardNode(ManagedNode):
         return self._waiting is not None and self._waiting[0] == stamp
 
     def _take_policy(self, stamp: int, numbers: Array) -> None:
-        if self._origin_ns is None:
+        if self._origin_ns is None or self._held is not None:
             return
         self._policy_there = True
         if self._may_auto_arm(numbers):
@@ -261,7 +271,11 @@ class GuardNode(ManagedNode):
                 return False, "the policy node is still measuring its inputs: arm in a few seconds"
             if self._live_check:
                 return False, f"outside of what the policy is proven for: {self._live_check}"
-        return self.guard.arm(self._now_s())
+        before = self.guard.mode
+        armed, why = self.guard.arm(self._now_s())
+        if before is not self.guard.mode is CommonMode.POLICY and self._observed_ns != self._begun_ns:
+            self._ask_for_reset()  # it has answered observations of a robot that it did not command
+        return armed, why
 
     def _on_live_check(self, message: Any) -> None:
         self._live_check = message.data
@@ -303,13 +317,23 @@ class GuardNode(ManagedNode):
         """
         answer = decision if decision.command is not None or decision.mode.role == "off" else observed
         self._show_mode(decision)
+        reset_due = self._reset_due and self._policy_there
+        self._reset_due = False
+        if reset_due and answer.command is not None:
+            self._held = (stamp, answer)
+            self._call_reset()
+            return
         if answer.command is None and answer.mode.role != "off":
             return  # nothing to publish: the policy's next command, or its timeout, answers
-        self._waiting, self._early = None, None
+        self._publish_answer(stamp, answer)
+
+    def _publish_answer(self, stamp: int, answer: Decision) -> None:
+        self._waiting, self._early, self._held = None, None, None
         self._answered = (stamp, answer)
         self._publish(answer)
 
     def _send(self, decision: Decision) -> None:
+        self._held = None
         self._publish(decision)
         self._show_mode(decision)
 
@@ -357,7 +381,46 @@ class GuardNode(ManagedNode):
         self._show_mode(self.guard.disarm("the robot's time jumped"))
         self._auto_arm_left = self.parameters["auto_arm"]
         self._waiting, self._early, self._answered = None, None, None
+        self._forget_reset()
         self._kind_subscriptions.forget()
+
+    # The policy's reset --------------------------------------------------------------------------------------
+
+    def _forget_reset(self) -> None:
+        self._begun_ns = None
+        self._asked_at, self._reset_at_s = -math.inf, -math.inf
+        self._reset_due, self._held = False, None
+
+    def _reset_policy(self) -> bool:
+        """Return whether the policy has been reset just now, or keeps no state; otherwise ask for it."""
+        if self._now_s() - self._reset_at_s <= self.guard.config.observation_timeout_s:
+            return True
+        return not self._ask_for_reset()
+
+    def _ask_for_reset(self) -> bool:
+        """Have the policy reset; return whether it is there and keeps state.
+
+        In lock step that happens between two observations: the policy has answered the one, and the other comes only
+        once the policy has confirmed its reset. Flights are then the same every time.
+        """
+        if not self._reset_client.service_is_ready():
+            return False
+        if self.lock_step:
+            self._reset_due = True
+        elif time.monotonic() - self._asked_at > _RESET_S:
+            self._asked_at = time.monotonic()
+            self._call_reset()
+        return True
+
+    def _call_reset(self) -> None:
+        self._reset_client.call_async(self._reset_client.srv_type.Request()).add_done_callback(self._on_reset)
+
+    def _on_reset(self, answered: Any) -> None:
+        if not self.active or answered.exception() is not None or not answered.result().success:
+            return
+        self._asked_at, self._reset_at_s = -math.inf, self._now_s()
+        if self._held is not None:
+            self._publish_answer(*self._held)
 
     # Time ----------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.interfaces.messages import NANOSECONDS
+from rlstack.interfaces.timing import StampClock
 from rlstack.interfaces.topics import LATCHED, ODOM, PEOPLE, SCAN
 from rlstack.policies import Contract, Port
 from rlstack.policies.proven import Proven, delay_names
@@ -95,7 +96,7 @@ class LiveCheck:
         Args:
             topic: Its topic.
             stamp_ns: Its stamp.
-            arrived_ns: Time of its arrival on this machine's clock.
+            arrived_ns: Time of its arrival on the clock that it was stamped with.
             values: Its signals.
         """
         heard = self._heard.get(topic)
@@ -139,7 +140,8 @@ class LiveCheck:
         clocks = "so its delay is not known: synchronise the clocks of both machines (chrony or NTP)"
         if abs(age_s) > CLOCK_APART_S:
             way = "behind" if age_s > 0.0 else "ahead of"
-            return [f"{topic}: its stamps are {_time(abs(age_s))} {way} this machine's clock, {clocks}"]
+            simulated = "; where time is simulated, publish it on /clock"
+            return [f"{topic}: its stamps are {_time(abs(age_s))} {way} this machine's clock, {clocks}{simulated}"]
         if age_s < -CLOCK_AHEAD_S:
             return [f"{topic}: its stamps are {_time(-age_s)} ahead of this machine's clock, {clocks}"]
         limit_s, source = self.delay_limit_s(topic)
@@ -207,6 +209,38 @@ class LiveCheck:
             own = lidar.noise_m + lidar.noise_share * lidar.range_max_m
         known = [number for number in (self._contract.envelope.noise.get(port.name), own) if number]
         return max(known, default=None)
+
+
+class ArrivalClock:
+    """The time at which messages arrive, on the clock of their stamps: this machine's, or a simulator's ``/clock``."""
+
+    def __init__(self) -> None:
+        self._simulated = StampClock()
+        self._is_simulated = False
+
+    def observe(self, time_ns: int, monotonic_ns: int, system_ns: int) -> None:
+        """Add a message on ``/clock``."""
+        self._simulated.observe(time_ns, monotonic_ns, system_ns)
+
+    def applies_to(self, stamp_ns: int, monotonic_ns: int, system_ns: int) -> bool:
+        """Choose the clock of a stamp; return whether it is another one than before.
+
+        Stamps that are not of this machine's clock are of the simulator's, if there is one.
+        """
+        before = self._is_simulated
+        apart = abs(system_ns - stamp_ns) > CLOCK_APART_S * NANOSECONDS
+        self._is_simulated = apart and self._simulated.now_ns(monotonic_ns, system_ns) is not None
+        return self._is_simulated is not before
+
+    def now_ns(self, monotonic_ns: int, system_ns: int) -> int:
+        """Return the present time on the chosen clock."""
+        simulated = self._simulated.now_ns(monotonic_ns, system_ns) if self._is_simulated else None
+        return system_ns if simulated is None else simulated
+
+    def arrived_ns(self, stamp_ns: int, monotonic_ns: int, system_ns: int) -> int:
+        """Return when a message arrived; a simulator has one clock, so not before its stamp."""
+        now_ns = self.now_ns(monotonic_ns, system_ns)
+        return max(now_ns, stamp_ns) if self._is_simulated else now_ns
 
 
 def noise_of(samples: Sequence[Array], *, is_turn: bool = False) -> float:

@@ -12,13 +12,13 @@ import numpy as np
 from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
-from rlstack.interfaces.messages import NANOSECONDS, field_reader
+from rlstack.interfaces.messages import NANOSECONDS, field_reader, stamp_to_ns
 from rlstack.interfaces.path_messages import GoalPath
 from rlstack.interfaces.signals import SENSED
 from rlstack.interfaces.timing import StampClock
 from rlstack.nodes.command_messages import command_message
 from rlstack.nodes.goal_subscriptions import BAD_GOAL, QUALITIES, PathListener, is_goal
-from rlstack.nodes.live_check import WINDOW_S, LiveCheck
+from rlstack.nodes.live_check import WINDOW_S, ArrivalClock, LiveCheck
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.policy_loop import Answer, PolicyLoop
 from rlstack.nodes.progress_checker import ProgressChecker
@@ -101,6 +101,8 @@ class PolicyNode(ManagedNode):
 
     def configure(self) -> None:
         """Load the policy and subscribe to exactly the topics that its contract names."""
+        from std_srvs.srv import Trigger
+
         self._policy, robot = (self._given, None) if self._given else self._load()
         contract = self._policy.contract
         if "waypoint" in {port.name for port in contract.outputs}:
@@ -122,6 +124,8 @@ class PolicyNode(ManagedNode):
         self._robot = robot
         self._progress = self._make_progress_checker(contract)
         self._stamps = StampClock()
+        if contract.state:  # before the publishers: who receives commands knows the service
+            self.server(Trigger, topics.POLICY_RESET, self._on_reset)
         self._senders = {port.name: self._sender(port) for port in contract.outputs}
         by_topic: dict[str, list[Port]] = {}
         for port in contract.inputs:
@@ -147,9 +151,10 @@ class PolicyNode(ManagedNode):
             record = record_beside(self._policy.path)
             self._check = LiveCheck(contract, proven_for(contract, record), robot)
             self._check_publisher = self.publisher(topics.type_of(topics.LIVE_CHECK), topics.LIVE_CHECK, "latched")
+            self._arrival = ArrivalClock()
+            self.subscriber(topics.type_of(topics.CLOCK), topics.CLOCK, self._on_clock, "sensor_in")
         self._mode = ""
-        # for reproducible runs, lock step follows stamps alone
-        if (contract.state and not self._lock_step) or self._check is not None:
+        if self._check is not None:
             self.subscriber(topics.type_of(topics.GUARD_MODE), topics.GUARD_MODE, self._on_mode, "latched")
 
     def activate(self) -> None:
@@ -229,7 +234,7 @@ class PolicyNode(ManagedNode):
                 self.warn(f"A message on the topic {self.resolve_topic_name(topic)} was refused: {error}.", topic)
                 return
             if self._check is not None and self._mode in _STANDING:
-                self._check.add(topic, stamp, time.time_ns(), values)
+                self._measure(self._check, topic, stamp, values)
             if is_trigger:
                 stamps.observe(stamp, time.monotonic_ns(), time.time_ns())
             refused = loop.counts.refused
@@ -297,10 +302,21 @@ class PolicyNode(ManagedNode):
             self._received.add(topics.GOAL_PATH)
             self._rest_at(goal["goal_position"], goal["goal_orientation"])
 
+    def _measure(self, check: LiveCheck, topic: str, stamp: int, values: dict[str, Array]) -> None:
+        now = time.monotonic_ns(), time.time_ns()
+        if self._arrival.applies_to(stamp, *now):
+            check.restart()
+        check.add(topic, stamp, self._arrival.arrived_ns(stamp, *now), values)
+
+    def _on_clock(self, message: Any) -> None:
+        self._arrival.observe(stamp_to_ns(message.clock), time.monotonic_ns(), time.time_ns())
+
     def _report_check(self) -> None:
         """Publish the findings of the live check when they change, while the robot is disarmed."""
         check = self._check
-        if check is None or self._mode not in _STANDING or check.measured_for_s(time.time_ns()) < WINDOW_S:
+        if check is None or self._mode not in _STANDING:
+            return
+        if check.measured_for_s(self._arrival.now_ns(time.monotonic_ns(), time.time_ns())) < WINDOW_S:
             return
         text = "; ".join(check.findings())
         if text == self._checked:
@@ -316,8 +332,13 @@ class PolicyNode(ManagedNode):
         before, self._mode = self._mode, message.data
         if self._check is not None and self._mode in _STANDING and before not in _STANDING:
             self._check.restart()
-        if self._policy.contract.state and self._mode == "policy" and before != "policy":
-            self._loop.reset()
+
+    def _on_reset(self, request: Any, response: Any) -> Any:
+        if self.active:
+            self._loop.restart()
+        response.success = self.active
+        response.message = "It starts anew with the next observation." if self.active else "The node is not active."
+        return response
 
 
 main = PolicyNode.main

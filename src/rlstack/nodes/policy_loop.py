@@ -147,9 +147,13 @@ class PolicyLoop:
 
     def reset(self) -> None:
         """Start another episode: reset the recurrent state and the time of the last step."""
+        self.restart()
+        self._answer = None
+
+    def restart(self) -> None:
+        """Reset the recurrent state and step on the next observation; in lock step, on one that is not yet answered."""
         self._policy.reset()
         self._due_ns = None
-        self._answer = None
         self.counts.resets += 1
 
     def on_message(self, topic: str, stamp_ns: int, values: Mapping[str, Array]) -> Answer | None:

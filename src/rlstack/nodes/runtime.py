@@ -156,6 +156,12 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
         made = self.create_service(kind, name, callback)
         self._lifecycle_entities.append((self.destroy_service, made))
 
+    def client(self, kind: Any, name: str) -> Any:
+        """Create a client of a service that lasts until cleanup; call it with ``call_async``."""
+        made = self.create_client(kind, name)
+        self._lifecycle_entities.append((self.destroy_client, made))
+        return made
+
     def every(self, period_s: float, callback: Callable[[], None]) -> Any:
         """Call ``callback`` periodically, in real time, while the node is active; use it in :meth:`activate`."""
         timer = self.create_timer(period_s, callback, clock=self.steady)

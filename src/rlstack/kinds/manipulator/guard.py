@@ -149,7 +149,7 @@ class ManipulatorGuard(Guard[JointsSeen]):
         """Answer the newest observation by holding or parking, or switch to the mode that is due."""
         if broken := self._broken_limit(seen):
             self._bar_policy(broken)
-        if self._policy_is_back(t):
+        if self._policy_is_back(t) and self.reset_policy():
             return self._hand_over(t, before, "everything is on time again")
         if self.mode is ManipulatorMode.HOLD and t - self._mode_t > self.config.hold_before_parking_s:
             if not self.config.park:

@@ -110,16 +110,17 @@ class QuadrotorGuard(Guard[Observation]):
             return self._off(before)
         if self.mode is QuadrotorMode.TAKEOFF:
             if self._fallback.below_top_m(seen) < config.takeoff_tolerance_m:
-                if self._monitor.fresh(t) and not broken_limit(seen, config):
+                if not self._monitor.fresh(t) or broken_limit(seen, config):
+                    self._fallback.hold_top()
+                    self._may_return = True
+                    self._enter(QuadrotorMode.HOVER, t, "at the take-off height, no policy on time")
+                elif self.reset_policy():
                     return self._hand_over(t, before, "at the take-off height")
-                self._fallback.hold_top()
-                self._may_return = True
-                self._enter(QuadrotorMode.HOVER, t, "at the take-off height, no policy on time")
             elif in_mode_s > config.takeoff_height_m / config.takeoff_speed_m_s + config.hover_before_landing_s:
                 self._fallback.descend()
                 self._enter(QuadrotorMode.LAND, t, "the take-off height was not reached")
         elif self.mode is QuadrotorMode.HOVER:
-            if self._policy_is_back(t) and not broken_limit(seen, config):
+            if self._policy_is_back(t) and not broken_limit(seen, config) and self.reset_policy():
                 return self._hand_over(t, before, "the policy is on time again")
             if in_mode_s >= config.hover_before_landing_s:
                 self._fallback.descend()

@@ -96,7 +96,7 @@ class QuadrupedGuard(Guard[Observation]):
         if self.mode is QuadrupedMode.STAND:
             if broken := self._broken_limit(seen):
                 self._bar_policy(broken)
-            if self._policy_is_back(t):
+            if self._policy_is_back(t) and self.reset_policy():
                 return self._hand_over(t, before, "the policy is on time again")
         return self._move(t, before)
 
@@ -111,9 +111,10 @@ class QuadrupedGuard(Guard[Observation]):
             self._stop(f"crouching ({self.reason})")
             return self._off(before)
         if self.mode is QuadrupedMode.RISE:
-            if self._monitor.fresh(t):
+            if not self._monitor.fresh(t):
+                self._enter_safe_mode(t, "standing, no policy on time", may_return=True)
+            elif self.reset_policy():
                 return self._hand_over(t, before, "standing")
-            self._enter_safe_mode(t, "standing, no policy on time", may_return=True)
         return self._command(before, self._repeat(t))
 
     def _limit(self, t: float, wanted: Array) -> LimitedCommand:

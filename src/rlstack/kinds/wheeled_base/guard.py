@@ -191,7 +191,7 @@ class WheeledBaseGuard(Guard[Observation]):
             self._bar_policy(broken)
         if self.mode is WheeledBaseMode.FALLBACK and (broken or self._scan_late(t)):
             self._enter(WheeledBaseMode.STOP, t, broken or self._lateness(t))
-        if self._policy_is_back(t) and not self._scan_late(t):
+        if self._policy_is_back(t) and not self._scan_late(t) and self.reset_policy():
             return self._hand_over(t, before, "everything is on time again")
         if self.mode is WheeledBaseMode.FALLBACK:
             command = self.fallback.command(t)
