@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from rlstack.kinds.quadrotor.spec import load_quadrotor
+from rlstack.sim.batch_quadrotor.layout import STATE
 from rlstack.tasks.catalog.quadrotor_foundation import FoundationTask
 from rlstack.tasks.catalog.quadrotor_tracking import TrackingTask
 from rlstack.tasks.quadrotor.environment import QuadrotorEnvironment
@@ -28,6 +30,7 @@ NETWORKS = {
     "gru": ((9,), 6, "tanh"),
     "gru behind relu": ((9, 7), 5, "relu"),
 }
+HALF_RATE = replace(small_task(), randomisation=replace(small_task().randomisation, half_rate_share=0.5))
 every_network = pytest.mark.parametrize("kind", list(NETWORKS))
 
 
@@ -113,6 +116,38 @@ def test_the_networks_part_of_the_gradient_is_autograds(kind: str) -> None:
         assert grad is not None
         found = window.at(window.observation_gradient, t).T.double()
         torch.testing.assert_close(found, grad, rtol=1e-3, atol=1e-4 * float(grad.abs().max()))
+
+
+def test_a_recurrent_layer_rests_where_the_policy_is_not_called() -> None:
+    """As a graph that is called in every second period only: the tape's memory and gradients against autograd's."""
+    tape = taped("gru", HALF_RATE)
+    window, env = tape.window, tape.window.environment
+    env.hold[0] = torch.tensor([1.0, 2.0, 2.0, 1.0, 2.0])
+    env.state[STATE["elapsed"]] = 0.01 * torch.tensor([3.0, 3.0, 4.0, 4.0, 5.0])
+    fly(tape)
+    called = np.array([[1, 0, 1, 1, 0], [1, 1, 0, 1, 1]] * (STEPS // 2), dtype=bool)
+    weight = torch.randn(STEPS, 4, ROBOTS) * torch.from_numpy(called)[:, None]
+    window.bound.fill_(NO_BOUND)
+    with torch.no_grad():
+        tape.begin_reverse()
+        for t in reversed(range(STEPS)):
+            window.at(window.action_gradient, t).copy_(weight[t])
+            tape.reverse(t)
+        tape.weight_gradients()
+
+    network, memory = copy.deepcopy(tape.network).double(), hidden_of(tape)["hidden"]
+    network.zero_grad()
+    total = torch.zeros((), dtype=torch.double)
+    for t in range(STEPS):
+        action, after = network(window.at(window.observation, t).T.double(), {"hidden": memory})
+        memory = torch.where(torch.from_numpy(called[t])[:, None], after["hidden"], memory)
+        torch.testing.assert_close(window.at(tape.hidden, t + 1).T.double(), memory, rtol=1e-4, atol=1e-5)
+        total = total + (action.T * weight[t]).sum()
+    total.backward()
+    for (name, mine), right in zip(tape.network.named_parameters(), network.parameters()):
+        assert mine.grad is not None and right.grad is not None
+        size = float(right.grad.abs().max())
+        torch.testing.assert_close(mine.grad.double(), right.grad, rtol=1e-3, atol=1e-4 * size, msg=name)
 
 
 @pytest.mark.parametrize("task", list(TASKS))

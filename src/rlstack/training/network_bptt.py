@@ -62,6 +62,8 @@ class NetworkBPTT:
             raw = {"hidden": [self._raw] * steps, "bound": bounds, "shorter hidden": self._hidden_gradients}
             self._shorten = _prepare(shortened({"hidden": width}, device), raw)
             gates = {"fed": self._fed, "back": self._back, "hidden": self._hidden}
+            if holds := window.acting is not None:
+                gates["acting"] = views(window.acting)
             gradients = {
                 "next": self._hidden_gradients[1:],
                 "fed": self._fed_gradients,
@@ -69,8 +71,8 @@ class NetworkBPTT:
                 "hidden": [self._direct] * steps,
             }
             reverse = {**gates, **{GRADIENT + name: arrays for name, arrays in gradients.items()}}
-            self._gates = _prepare(_gates(width, False, device), {**gates, "next": self._hidden[1:]})
-            self._gates_reverse = _prepare(_gates(width, True, device), reverse)
+            self._gates = _prepare(_gates(width, holds, False, device), {**gates, "next": self._hidden[1:]})
+            self._gates_reverse = _prepare(_gates(width, holds, True, device), reverse)
         self._relu = network.activation == "relu"
         layers = [self.dense[0], *self._others]
         self._weights = [torch.empty_like(layer.weight) for layer in layers]
@@ -183,15 +185,18 @@ def _pulled(actions: int, device: str) -> Kernel:
     return Kernel(pulled, {"gradient": actions, "wanted": actions, "bound": 1}, device=device)
 
 
-def _gates(width: int, reverse: bool, device: str) -> Kernel:
-    def gates(fed: Any, back: Any, hidden: Any) -> dict[str, Any]:
+def _gates(width: int, holds: bool, reverse: bool, device: str) -> Kernel:
+    """Return the kernel of the recurrent layer; with ``holds`` the layer rests where the policy is not called."""
+
+    def gates(fed: Any, back: Any, hidden: Any, acting: Any = None) -> dict[str, Any]:
         made = []
         for k in range(width):
             reset = (fed[k] + back[k]).sigmoid()
             update = (fed[width + k] + back[width + k]).sigmoid()
             new = (fed[2 * width + k] + reset * back[2 * width + k]).tanh()
-            made.append(new + update * (hidden[k] - new))
+            after = new + update * (hidden[k] - new)
+            made.append(after if acting is None else where(acting[0] > 0.5, after, hidden[k]))
         return {"next": np.array(made, dtype=object)}
 
     rows = {"fed": 3 * width, "back": 3 * width, "hidden": width}
-    return Kernel(gates, rows, tuple(rows) if reverse else None, device)
+    return Kernel(gates, {**rows, **({"acting": 1} if holds else {})}, tuple(rows) if reverse else None, device)

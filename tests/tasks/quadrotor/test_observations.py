@@ -212,6 +212,19 @@ def test_the_position_integral_grows_near_the_goal_only_and_is_bounded() -> None
     np.testing.assert_allclose(memory["position_integral"].numpy(), [[0.2, 0.0, 0.0], [0.0, 0.0, 0.0]], atol=1e-5)
 
 
+def test_the_integral_of_a_path_is_that_of_its_present_point() -> None:
+    term = observations.IntegratedPathError(1.0, per_s=1.0, rate_hz=100.0)
+    memory = {"position_integral": torch.zeros(1, 3)}
+    points = torch.tensor([[[0.0, 0.0, 0.0], [2.0, 0.0, 0.0]]])
+    path = {"path_time": torch.tensor([[-1.0, 1.0]]), "path_position": points}
+    inputs = {**turned(frames.from_yaw(0.0)), **path, "position": torch.tensor([[0.95, 0.0, 0.02]])}
+    for _ in range(100):
+        inputs.update(term.prepare(inputs, memory))
+        memory = term.remember(inputs, memory, torch.zeros(1, 4))
+    np.testing.assert_allclose(memory["position_integral"][0].numpy(), [0.05, 0.0, -0.02], atol=1e-5)
+    np.testing.assert_allclose(term.observe(inputs, memory)[0].numpy(), [0.1, 0.0, -0.04], atol=1e-5)
+
+
 def test_the_heading_integral_turns_the_direction_on_course() -> None:
     term = observations.IntegratedHeading(per_s=1.0, rate_hz=100.0)
     memory = {"heading_integral": torch.zeros(1, 1)}

@@ -13,7 +13,7 @@ from torch import Tensor
 from rlstack.fused.memory_layout import zeros
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.sim.batch_quadrotor.layout import PARAMETERS, STATE
-from rlstack.tasks.catalog.quadrotor_foundation import FoundationTask
+from rlstack.tasks.catalog.quadrotor_foundation import FoundationTask, Observation
 from rlstack.tasks.catalog.quadrotor_tracking import TrackingTask
 from rlstack.tasks.core.rollout import DifferentiableRollout, shortened
 from rlstack.tasks.quadrotor import environment
@@ -32,6 +32,7 @@ TASKS: dict[str, Any] = {
     "tracking": TrackingTask(),
     "foundation": FoundationTask(),
     "foundation, late": FoundationTask(vehicles=Family(delay_s=(0.0, 0.035))),
+    "foundation, integral": FoundationTask(observation=Observation(integral_per_s=1.0)),
 }
 every_task = pytest.mark.parametrize("kind", list(TASKS))
 

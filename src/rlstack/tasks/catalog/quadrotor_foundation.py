@@ -39,6 +39,8 @@ class Observation(quadrotor.PathObservation):
     """Times ahead of the observed path points."""
     action_history: int = value(1, at_least=1, at_most=64)
     """Number of observed past actions."""
+    integral_per_s: float = value(0.0, unit="1/s", at_least=0.0)
+    """Share of the position error, near the path, that is added to the observed one each second."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +68,8 @@ class FoundationTask(QuadrotorTask):
     slow_bias: float = value(1.0, at_least=0.0)
     """Training weights vehicles by this power of one over their torque to inertia: slow ones are hard to fly and rare
     in the family."""
+    half_rate_share: float = value(0.0, at_least=0.0, at_most=1.0)
+    """Share of training episodes in which the policy is called in every second control period."""
     vehicles: Family = field(default_factory=Family)
     observation: Observation = field(default_factory=Observation)
     reward: Reward = field(default_factory=Reward)
@@ -137,8 +141,12 @@ class FoundationTask(QuadrotorTask):
         from rlstack.tasks.quadrotor.pipeline import CanonicalPipeline
 
         settings = self.observation
+        bound_m, share = settings.max_position_error_m, settings.integral_per_s
+        error = (
+            observations.IntegratedPathError(bound_m, share, self.rate_hz) if share else observations.PathError(bound_m)
+        )
         chosen: list[Term] = [
-            observations.PathError(settings.max_position_error_m),
+            error,
             observations.PathAhead(settings.ahead_s),
             UpDirection(),
             observations.PathHeading(),
@@ -157,7 +165,8 @@ class FoundationTask(QuadrotorTask):
     def trained_ranges(self, robot: Quadrotor) -> dict[str, tuple[float, float]]:
         """Return the delays that training varies; the ranges of the vehicles are those of :attr:`family`."""
         late = self.vehicles.delay_s
-        return {} if late == (0.0, 0.0) else {"command_delay_s": late}
+        ranges = {} if late == (0.0, 0.0) else {"command_delay_s": late}
+        return {**ranges, "control_rate_hz": (0.5 * self.rate_hz, self.rate_hz)} if self.half_rate_share else ranges
 
     def envelope(self) -> dict[str, float]:
         """Return the conditions that the policy was trained for, with SI units in the keys."""

@@ -151,6 +151,10 @@ class BatchEnvironment(ABC):
         """Copy back the arrays of a rollout's last step, except state, memory and commands."""
         return None
 
+    def acting(self, steps: int) -> Tensor | None:
+        """Return (steps, N) of 1 where the policy is called, and 0 where its command holds; None: it always is."""
+        return None
+
     def set_progress(self, done: float) -> None:
         """Set the curriculum to the share ``done`` of the training steps."""
         return None

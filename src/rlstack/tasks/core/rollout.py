@@ -69,6 +69,8 @@ class DifferentiableRollout:
         self.observation_gradient = array(pipeline.size, steps + 1)
         self.action_gradient = array(pipeline.action_size, steps)
         self.bound = array(1, 1)
+        self.acting = None if environment.acting(steps) is None else array(1, steps)
+        """1 where the policy is called and 0 where its command holds; None: it always is."""
         widths = {"state": step.state_width, "memory": step.memory_width}
         self.state, self.memory = (array(rows, steps + 1) for rows in widths.values())
         self.noise = array(step.noise_width, steps + 1)
@@ -100,6 +102,8 @@ class DifferentiableRollout:
         at(self.memory, 0).copy_(env.memory)
         for k, past in enumerate(env.past):
             at(self.command, self._past - 1 - k).copy_(past)
+        if self.acting is not None:
+            self.at_all(self.acting)[0].copy_(env.acting(self.steps))
         env.fill_noise(self.noise, self.steps + 1)
         env.begin_rollout(self.inputs, self.steps + 1)
         self._sense[0]()

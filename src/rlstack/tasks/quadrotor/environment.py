@@ -96,6 +96,14 @@ class QuadrotorEnvironment(BatchEnvironment):
         """Return the arrays (rows, N) that steps read and that change only at a reset, by name."""
         return {**super().fixed(), **({"hold": self.hold} if self._varies_rate else {})}
 
+    def acting(self, steps: int) -> Tensor | None:
+        """Return (steps, N) of 1 where the policy is called, and 0 where its command holds; None: it always is."""
+        if not self._varies_rate:
+            return None
+        begun = (self.state[STATE["elapsed"]] * self.task.rate_hz).round()
+        odd = (begun + torch.arange(steps, device=self.device)[:, None]) % 2.0
+        return 1.0 - odd * (self.hold > 1.5)
+
     def varying(self) -> dict[str, Tensor]:
         """Return the array of path points, if the task has a path."""
         return {"goal": self.goal[:, 0]} if self._window else {}

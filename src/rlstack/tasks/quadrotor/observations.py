@@ -128,6 +128,22 @@ class PathError(PositionError):
         return {"path_now": along_path(inputs["path_time"], inputs["path_position"], 0.0)}
 
 
+class IntegratedPathError(IntegratedPositionError):
+    """The path's current point minus position, plus its integral near the path.
+
+    Args as for :class:`IntegratedPositionError`.
+    """
+
+    name = "path_error"
+    meaning = "the path's present point minus position in base_link and its integral near the path, bounded"
+    goal = "path_now"
+
+    def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
+        """Find the path's current point, and advance the integral (batch, 3) m, world."""
+        now = {"path_now": along_path(inputs["path_time"], inputs["path_position"], 0.0)}
+        return {**now, **super().prepare({**inputs, **now}, memory)}
+
+
 class PathAhead(Term):
     """Points ahead on the path, relative to its current point, in the body frame."""
 
