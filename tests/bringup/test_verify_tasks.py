@@ -126,6 +126,8 @@ def test_a_car_is_held_against_the_fastest_line(tmp_path: Path) -> None:
     pytest.importorskip("casadi")
     inputs = ("scan", "linear_velocity", "angular_velocity")
     policy = write_straight_policy(tmp_path / "policy.onnx", base("racecar"), "base_racing", inputs, "twist")
+    with pytest.raises(UserError, match="The margin 'scan_delay_s' cannot be measured: this task has no margins"):
+        verify(policy, backends=["batch"], episodes=2, margins=["scan_delay_s"])
     verified = verify(policy, backends=["batch"], episodes=2, margins=["none"])
     data = read(tmp_path)
     assert data["robot_sha256"] == base("racecar").sha256

@@ -102,6 +102,8 @@ def _chosen(known: Sequence[str], margins: Sequence[str] | None) -> list[str]:
     if tuple(margins) == NO_MARGINS:
         return []
     for name in margins:
+        if not known:
+            raise UserError(f"The margin '{name}' cannot be measured: this task has no margins. Give --margins none.")
         if name not in known:
             raise unknown_name("margin (the task's trials cannot vary it)", name, known)
     return [name for name in known if name in margins]

@@ -216,7 +216,7 @@ class TaskVerification(ABC):
         :func:`rlstack.verification.parallel.run_trials` calls it with the loaded policy, or what the option
         ``make_driver`` makes, and ``robot``, ``simulator``, ``name`` and ``seed`` in addition to its options.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define process_runner, or override run and run_under.")
 
     def axes(self) -> Sequence[Axis]:
         """Return the axes of the reality grid: those of the kind's ``verification_reality``; none by default.
