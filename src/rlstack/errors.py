@@ -13,6 +13,13 @@ class UserError(Exception):
     """
 
 
+class MalformedMessage(ValueError):
+    """Bytes on a topic that are no message of its type: cut short, or with lengths beyond their end.
+
+    Nodes drop such a message, count it in their diagnostics, and go on.
+    """
+
+
 class Diverged(RuntimeError):
     """A simulation's state became non-finite; the message names the time and the robot."""
 

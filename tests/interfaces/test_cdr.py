@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rclpy.serialization import serialize_message
 
-from rlstack.errors import UserError
+from rlstack.errors import MalformedMessage, UserError
 from rlstack.interfaces import cdr, topics
 from rlstack.interfaces.signals import COMMANDED, SENSED
 
@@ -96,3 +96,40 @@ def test_other_encodings_are_recognised() -> None:
     assert not cdr.readable(b"\x00\x00" + data[2:])  # big-endian
     assert not cdr.readable(b"\x00\x03" + data[2:])  # parameter list
     assert math.isclose(struct.unpack_from("<d", data, len(data) - 8)[0], 0.0)
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=400), st.booleans())
+def test_bytes_that_are_no_message_are_refused_as_such(data: bytes, plain: bool) -> None:
+    """Whatever the bytes are, a reader returns values or refuses them, and so does the middleware."""
+    kind = topics.type_of(topics.JOINT_STATES)
+    read = cdr.compile_reader(kind, [*STAMP, "header.frame_id", "name", "velocity"])
+    given_bytes = b"\x00\x01\x00\x00" + data if plain else data
+    try:
+        found = read(given_bytes)
+        cdr.texts(found[3])
+    except MalformedMessage:
+        pass
+
+
+def test_a_message_cut_short_is_refused_wherever_it_ends() -> None:
+    kind = topics.type_of(topics.JOINT_STATES)
+    read = cdr.compile_reader(kind, [*STAMP, "header.frame_id", "name", "velocity"])
+    whole = bytes(serialize_message(joint_state(["a", "b"], [1.0, 2.0], [], "odom")))
+    assert read(whole)[2] == "odom"
+    end = whole.index(struct.pack("<d", 2.0)) + 8
+    for length in range(end):
+        with pytest.raises(MalformedMessage, match=f"its {length} bytes are no JointState"):
+            read(whole[:length])
+
+
+@pytest.mark.parametrize("at", ("frame", "names", "velocity"))
+def test_a_length_beyond_the_end_is_refused(at: str) -> None:
+    kind = topics.type_of(topics.JOINT_STATES)
+    read = cdr.compile_reader(kind, [*STAMP, "header.frame_id", "name", "velocity"])
+    whole = bytearray(serialize_message(joint_state(["a"], [1.5], [], "odom")))
+    offset = {"frame": 12, "names": 24, "velocity": whole.index(struct.pack("<d", 1.5)) - 4}[at]
+    for length in (0xFFFFFFFF, 0x7FFFFFFF, 1000):
+        changed = bytes(whole[:offset] + struct.pack("<I", length) + whole[offset + 4 :])
+        with pytest.raises(MalformedMessage):
+            read(changed)

@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 import rclpy
+from rclpy.impl.implementation_singleton import rclpy_implementation
+from rclpy.serialization import serialize_message
 from std_srvs.srv import Trigger
 
 from rlstack.interfaces import topics
-from rlstack.nodes.executor import ControlExecutor
+from rlstack.interfaces.cdr import compile_reader
+from rlstack.nodes.executor import ControlExecutor, serve
 
 pytestmark = pytest.mark.integration
 
@@ -101,3 +104,62 @@ def test_a_context_that_is_shut_down_ends_it_quietly(world: World) -> None:
     begun = time.monotonic()
     world.executor.spin_while(lambda: time.monotonic() < begun + 60.0)
     assert time.monotonic() < begun + 30.0
+
+
+def test_a_malformed_message_ends_nothing_and_is_told(world: World) -> None:
+    heard: list[str] = []
+    kind = topics.type_of(topics.ODOM)
+    read = compile_reader(kind, ["pose.pose.position.x"])
+    refused: list[tuple[str, str]] = []
+    world.node.refuse = lambda where, why: refused.append((where, why))
+    world.node.create_subscription(TEXT, "typed", lambda message: heard.append(message.data), 10)
+    world.node.create_subscription(kind, "raw", lambda data: heard.append(str(read(data)[0])), 10, raw=True)
+    typed = world.node.create_publisher(TEXT, "typed", 10)
+    raw = world.node.create_publisher(kind, "raw", 10)
+    cut = [(typed, bytes(serialize_message(TEXT(data="hello")))[:6]), (raw, bytes(serialize_message(kind()))[:20])]
+
+    def send() -> None:
+        for publisher, data in cut:
+            publisher.publish(data)
+        typed.publish(TEXT(data="good"))
+        raw.publish(kind())
+
+    world.node.create_timer(0.02, send)
+    world.executor.general_period_s = 0.1
+    world.until(lambda: heard.count("good") > 50 and heard.count("0.0") > 50 and len(refused) > 50)
+    assert set(heard) == {"good", "0.0"}
+    # Fast DDS drops the typed one itself; another middleware may raise an error, which is told as well
+    assert ("/raw", "its 20 bytes are no Odometry") in refused
+
+
+def test_a_malformed_message_does_not_block_rclpys_own_loop(world: World) -> None:
+    refused: list[str] = []
+    world.node.refuse = lambda where, why: refused.append(where)
+    kind = topics.type_of(topics.ODOM)
+    read = compile_reader(kind, ["pose.pose.position.x"])
+    world.node.create_subscription(kind, "raw", lambda data: read(data), 10, raw=True)
+    world.node.create_service(Trigger, "do", lambda request, response: Trigger.Response(success=True))
+    publisher, client = world.node.create_publisher(kind, "raw", 10), world.node.create_client(Trigger, "do")
+    world.until(client.service_is_ready)
+    publisher.publish(b"\x00\x01\x00\x00\xff\xff")
+    end = time.monotonic() + 30.0
+    while not refused and time.monotonic() < end:
+        world.executor._serve_general()
+    assert refused == ["/raw"]
+    future = client.call_async(Trigger.Request())
+    while not future.done() and time.monotonic() < end:
+        world.executor._serve_general()
+    assert future.done() and future.result().success
+
+
+def test_what_the_middleware_cannot_read_is_refused() -> None:
+    class Unreadable:
+        handle = property(lambda self: self)
+        msg_type, raw = TEXT, False
+
+        def take_message(self, kind: Any, raw: bool) -> Any:
+            raise rclpy_implementation.RMWError("failed to deserialize")
+
+    refused: list[str] = []
+    assert serve(Unreadable(), lambda subscription, error: refused.append(str(error)))
+    assert refused == ["failed to deserialize"]

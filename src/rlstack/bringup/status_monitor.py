@@ -67,15 +67,16 @@ class Monitor:
     def __init__(self, goals: Mapping[str, Sequence[float]], tracked: TrackedPoint | None = None) -> None:
         import rclpy
         from rclpy.context import Context
-        from rclpy.executors import SingleThreadedExecutor
         from rclpy.signals import SignalHandlerOptions
+
+        from rlstack.nodes.executor import ControlExecutor
 
         self._context: Any = Context()
         # The supervisor handles signals, also after ROS is shut down.
         rclpy.init(context=self._context, signal_handler_options=SignalHandlerOptions.NO)
         only = next(iter(goals)) if len(goals) == 1 else ""
         self._node = rclpy.create_node("monitor", namespace=only, context=self._context)
-        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor = ControlExecutor(context=self._context)
         self._executor.add_node(self._node)
         point = tracked or ODOMETRY
         self._awaited = SENSED[point.signal].topic
@@ -108,10 +109,12 @@ class Monitor:
         if len(self._robots) == 1:
             self._executor.spin_once(timeout_sec=timeout_s)
             return
+        from rlstack.nodes.executor import serve
+
         time.sleep(timeout_s)  # waking up for each message of many robots would cost more than a policy
         for subscription in self._node.subscriptions:
-            while (taken := subscription.handle.take_message(subscription.msg_type, subscription.raw)) is not None:
-                subscription.callback(taken[0])
+            while serve(subscription, lambda *refused: None):  # the nodes report what they refuse
+                pass
 
     def line(self) -> str:
         """Return one line of status; with several robots, the one farthest from its goal."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from rlstack.errors import UserError
+from rlstack.errors import MalformedMessage, UserError
 
 _HEADER = 4
 """Bytes before the data (the encapsulation); alignment counts from its end."""
@@ -46,9 +46,24 @@ def plain(data: bytes, message_class: Any) -> bytes:
     """Return serialized data as plain little-endian CDR; the middleware encodes other data again."""
     if readable(data):
         return data
-    from rclpy.serialization import deserialize_message, serialize_message
+    from rclpy.serialization import serialize_message
 
-    return bytes(serialize_message(deserialize_message(data, message_class)))
+    return bytes(serialize_message(deserialize(data, message_class)))
+
+
+def deserialize(data: bytes, message_class: Any) -> Any:
+    """Return the message of serialized data; raise :class:`MalformedMessage` if it has none of this class."""
+    from rclpy.impl.implementation_singleton import rclpy_implementation
+    from rclpy.serialization import deserialize_message
+
+    try:
+        return deserialize_message(data, message_class)
+    except rclpy_implementation.RMWError as error:
+        raise _malformed(message_class, len(data)) from error
+
+
+def _malformed(message_class: Any, size: int) -> MalformedMessage:
+    return MalformedMessage(f"its {size} bytes are no {message_class.__name__}")
 
 
 def leaves(message_class: Any, prefix: str = "") -> Iterator[Leaf]:
@@ -87,9 +102,11 @@ def compile_reader(message_class: Any, wanted: Sequence[str]) -> Callable[[bytes
 
     Raises:
         UserError: A field does not exist or is not primitive.
+
+    The returned function raises :class:`MalformedMessage` if the data ends before these fields do.
     """
     left = set(wanted)
-    lines = ["def read(data):", "    data = plain(data, kind)", f"    o = {_HEADER}"]
+    lines = ["    data = plain(data, kind)", f"    o = {_HEADER}"]
     scope: dict[str, Any] = {"plain": plain, "kind": message_class}
     scope |= {"frombuffer": np.frombuffer, "length": struct.Struct("<I").unpack_from}
     run: list[Leaf] = []
@@ -126,11 +143,13 @@ def compile_reader(message_class: Any, wanted: Sequence[str]) -> Callable[[bytes
         lines += [f"    o = ((o - {_HEADER} + 3) // 4) * 4 + {_HEADER}", "    n, = length(data, o)", "    o += 4"]
         name = f"v{wanted.index(path)}" if path in wanted else ""
         if kind == "text":
+            lines.append("    if n > len(data) - o: raise ValueError")
             lines += [f"    {name} = data[o:o + n - 1].decode()"] if name else []
             lines.append("    o += n")
         elif kind == "texts":
             lines += ["    b = o - 4", "    for _ in range(n):"]
             lines += [f"        o = ((o - {_HEADER} + 3) // 4) * 4 + {_HEADER}", "        o += 4 + length(data, o)[0]"]
+            lines += ["    if o > len(data): raise ValueError"]
             lines += [f"    {name} = data[b:o]"] if name else []
         else:
             size = struct.calcsize("<" + code)
@@ -142,13 +161,27 @@ def compile_reader(message_class: Any, wanted: Sequence[str]) -> Callable[[bytes
     if left:
         raise UserError(f"{message_class.__name__} has no primitive field '{sorted(left)[0]}'.")
     lines.append(f"    return ({', '.join(f'v{i}' for i in range(len(wanted)))},)")
-    exec("\n".join(lines), scope)
+    scope |= {"failures": (struct.error, ValueError), "malformed": _malformed}
+    body = ["def read(data):", "  try:", *lines]
+    body += ["  except failures as error:", "    raise malformed(kind, len(data)) from error"]
+    exec("\n".join(body), scope)
     reader: Callable[[bytes], tuple[Any, ...]] = scope["read"]
     return reader
 
 
 def texts(data: bytes) -> list[str]:
-    """Return the texts in the bytes that :func:`compile_reader` returns for a list of texts."""
+    """Return the texts in the bytes that :func:`compile_reader` returns for a list of texts.
+
+    Raises:
+        MalformedMessage: They are no texts in UTF-8.
+    """
+    try:
+        return _texts(data)
+    except (struct.error, ValueError) as error:
+        raise MalformedMessage("its names are no texts in UTF-8") from error
+
+
+def _texts(data: bytes) -> list[str]:
     (count,) = struct.unpack_from("<I", data, 0)
     found, o = [], 4
     for _ in range(count):

@@ -133,14 +133,27 @@ def read_path_data(data: bytes) -> tuple[int, GoalPath]:
     data = cdr.plain(data, kind)
     if (found := _regular(data)) is not None:
         return found
-    from rclpy.serialization import deserialize_message
-
-    message = deserialize_message(data, kind)
+    message = cdr.deserialize(data, kind)
     return stamp_to_ns(message.header.stamp), read_path(message)
 
 
 def _regular(data: bytes) -> tuple[int, GoalPath] | None:
     """Read a path whose poses all have the same frame, and so the same size; None if they do not."""
+    try:
+        found = _rows(data)
+    except (struct.error, ValueError):  # it is cut short, or its lengths are wrong: the middleware decides
+        return None
+    if found is None:
+        return None
+    start_ns, frame, first, poses = found
+    stamp_ns = np.concatenate([p["sec"].astype(np.int64) * NANOSECONDS + p["nanosec"] for p in (first, poses)])
+    numbers = np.concatenate([first["numbers"], poses["numbers"]])
+    frames = (frame, _text(first["frame"].tobytes()))
+    return start_ns, _checked(frames, stamp_ns, numbers[:, :3], numbers[:, 3:])
+
+
+def _rows(data: bytes) -> tuple[int, str, np.ndarray[Any, Any], np.ndarray[Any, Any]] | None:
+    """Return a regular path's stamp, ns, its frame, its first pose and its others; None if it is not regular."""
     sec, nanosec, letters = struct.unpack_from("<iII", data, _BODY)
     end = 12 + letters
     frame = _text(data[_BODY + 12 : _BODY + end])
@@ -150,6 +163,8 @@ def _regular(data: bytes) -> tuple[int, GoalPath] | None:
     if count < 2:
         return None
     (letters,) = struct.unpack_from("<I", data, _BODY + start + 8)
+    if letters > len(data):
+        return None
     first = _poses(data, start, 1, _aligned(start + 12 + letters, 8) - start, letters)
     # Whatever precedes the first pose, the others start at a float64 boundary.
     second = start + first.dtype.itemsize
@@ -159,10 +174,7 @@ def _regular(data: bytes) -> tuple[int, GoalPath] | None:
     poses = _poses(data, second, count - 1, apart, letters)
     if (poses["letters"] != letters).any() or (poses["frame"] != first["frame"]).any():
         return None
-    stamp_ns = np.concatenate([p["sec"].astype(np.int64) * NANOSECONDS + p["nanosec"] for p in (first, poses)])
-    numbers = np.concatenate([first["numbers"], poses["numbers"]])
-    frames = (frame, _text(first["frame"].tobytes()))
-    return sec * NANOSECONDS + nanosec, _checked(frames, stamp_ns, numbers[:, :3], numbers[:, 3:])
+    return sec * NANOSECONDS + nanosec, frame, first, poses
 
 
 def _poses(data: bytes, start: int, count: int, numbers: int, letters: int) -> np.ndarray[Any, Any]:

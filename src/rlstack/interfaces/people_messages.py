@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.arrays import Array
-from rlstack.interfaces import topics
+from rlstack.interfaces import cdr, topics
 from rlstack.interfaces.cloud_messages import PointCloudMessage, cloud_fields
 from rlstack.interfaces.messages import stamp_to_ns
 from rlstack.interfaces.signals import FAR_M
@@ -116,7 +116,5 @@ class PeopleReader:
 
     def __call__(self, data: bytes) -> tuple[int, dict[str, Array]]:
         """Return the stamp and the signals; raise ``ValueError`` as :func:`read_people` does."""
-        from rclpy.serialization import deserialize_message
-
-        message = deserialize_message(data, topics.type_of(topics.PEOPLE))
+        message = cdr.deserialize(data, topics.type_of(topics.PEOPLE))
         return stamp_to_ns(message.header.stamp), read_people(message)

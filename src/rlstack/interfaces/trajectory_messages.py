@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rlstack.arrays import Array
-from rlstack.interfaces import topics
+from rlstack.interfaces import cdr, topics
 from rlstack.interfaces.messages import NANOSECONDS, NameOrder, set_stamp, stamp_to_ns
 
 
@@ -84,9 +84,7 @@ class TrajectoryReader:
         Raises:
             ValueError: The joints differ, there is not exactly one point, or not one value for each joint.
         """
-        from rclpy.serialization import deserialize_message
-
-        message = deserialize_message(data, self.type)
+        message = cdr.deserialize(data, self.type)
         if self._plain:
             numbers = np.array(message.data, dtype=np.float64)
             if len(numbers) not in (0, len(self._order.names)):

@@ -11,9 +11,28 @@ from rclpy.exceptions import InvalidHandle
 from rclpy.executors import ExternalShutdownException, ShutdownException, SingleThreadedExecutor, TimeoutException
 from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
 
+from rlstack.errors import MalformedMessage
+
 _GENERAL_PERIOD_S = 1.0
 _LONGEST_WAIT_NS = 50_000_000
 _MAX_GENERAL = 50
+
+
+def serve(subscription: Any, refuse: Callable[[Any, Exception], None]) -> bool:
+    """Call a subscription's callback with its next message, if there is one; return whether there was.
+
+    Args:
+        subscription: The subscription.
+        refuse: Called with it and the error if the message could not be read.
+    """
+    try:
+        taken = subscription.handle.take_message(subscription.msg_type, subscription.raw)
+        if taken is None:
+            return False
+        subscription.callback(taken[0])
+    except (_rclpy.RMWError, MalformedMessage) as error:
+        refuse(subscription, error)
+    return True
 
 
 class ControlExecutor(SingleThreadedExecutor):
@@ -24,6 +43,8 @@ class ControlExecutor(SingleThreadedExecutor):
     (`benchmarks/control_path.py` prints both). Services also wake this loop at once; QoS events are polled once a
     second. The order is rclpy's: timers first, then subscriptions in the order of their creation.
     Callbacks must be plain functions.
+
+    Malformed messages and requests end no node: they are dropped, and the node is told (its method ``refuse``).
     """
 
     def __init__(self, **options: Any) -> None:
@@ -59,10 +80,13 @@ class ControlExecutor(SingleThreadedExecutor):
         """Let rclpy's own loop serve everything that is ready, then watch the entities that exist now."""
         try:
             for _ in range(_MAX_GENERAL):
-                handler, _entity, _node = self.wait_for_ready_callbacks(timeout_sec=0.0)
+                handler, entity, _node = self.wait_for_ready_callbacks(timeout_sec=0.0)
                 handler()
-                if handler.exception() is not None:
-                    raise handler.exception()
+                error = handler.exception()
+                if isinstance(error, MalformedMessage):
+                    self._refuse(entity, error)
+                elif error is not None:
+                    raise error
         except TimeoutException:
             pass
         self._watch()
@@ -110,12 +134,43 @@ class ControlExecutor(SingleThreadedExecutor):
                 timer.callback()
         for pointer in wait_set.get_ready_entities("subscription"):
             subscription = self._subscriptions[pointer]
-            taken = subscription.handle.take_message(subscription.msg_type, subscription.raw)
-            if taken is not None:
-                subscription.callback(taken[0])
+            serve(subscription, self._refuse)
         for kind in ("guard_condition", "service", "client"):
             if wait_set.get_ready_entities(kind):
                 self._general_at = 0.0
+
+    # rclpy leaves an entity that raises while it is taken blocked for ever, and its callback group with it
+
+    def _take_subscription(self, sub: Any) -> Any:
+        return self._take(super()._take_subscription, sub)
+
+    def _take_service(self, srv: Any) -> Any:
+        return self._take(super()._take_service, srv)
+
+    def _take_client(self, client: Any) -> Any:
+        return self._take(super()._take_client, client)
+
+    def _take_waitable(self, waitable: Any) -> Any:
+        return self._take(super()._take_waitable, waitable)
+
+    def _take(self, take: Callable[[Any], Any], entity: Any) -> Any:
+        try:
+            return take(entity)
+        except _rclpy.RMWError as error:
+            self._refuse(entity, error)
+            return None
+
+    def _refuse(self, entity: Any, error: Exception) -> None:
+        """Tell the node that has ``entity`` that a message could not be read."""
+        where = str(getattr(entity, "topic_name", "") or getattr(entity, "srv_name", "") or type(entity).__name__)
+        why = str(error) if isinstance(error, MalformedMessage) else "its bytes are no message of this type"
+        for node in self.get_nodes():
+            if entity in (*node.subscriptions, *node.services, *node.clients, *node.waitables):
+                refuse = getattr(node, "refuse", None)
+                if refuse is not None:
+                    refuse(where, why)
+                else:
+                    node.get_logger().warning(f"A message on {where} was refused: {why}.")
 
     def _release(self) -> None:
         self._hot, self._watched, self._additions = None, None, []

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rlstack.arrays import Array
+from rlstack.errors import MalformedMessage
 from rlstack.guard import CommonMode, Decision, Mode
 from rlstack.guard.guard import Guard
 from rlstack.interfaces import topics
@@ -192,8 +193,9 @@ class GuardNode(ManagedNode):
         self._counts["policy commands"] += 1
         try:
             stamped, command = self._read_command(data)
-            stamp = stamped or 0  # a stamp of 0 is not special: the age of a command must be known
-            numbers = command[self.guard.COMMAND]
+            stamp, numbers = stamped or 0, command[self.guard.COMMAND]  # 0 is not special: its age must be known
+        except MalformedMessage:  # dropped, as by every node: if it was the policy's, its command is late
+            raise
         except ValueError as error:
             self._counts["refused"] += 1
             self.warn(f"A command on {topics.POLICY_PREFIX}{self._topic} was refused: {error}.", "refused")

@@ -9,6 +9,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -94,6 +95,7 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
         self.parameters = ParameterSet(self, [*self.PARAMETERS, _AUTOSTART], overrides)
         self.steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._warned_at: dict[str, float] = {}
+        self._malformed: Counter[str] = Counter()
         self._lifecycle_entities: list[tuple[Callable[[Any], Any], Any]] = []
         self._activity_timers: list[Any] = []
         self._diagnostics = self.create_publisher(
@@ -175,6 +177,16 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
             self._warned_at[key or sentence] = now
             self.get_logger().warning(sentence)
 
+    def refuse(self, where: str, why: str) -> None:
+        """Count a message that could not be read, and warn of it.
+
+        Args:
+            where: Its topic, or the service.
+            why: What is wrong with it.
+        """
+        self._malformed[where] += 1
+        self.warn(f"A message on {where} was refused: {why}.", f"malformed {where}")
+
     # Lifecycle -----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -243,6 +255,7 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
         from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
         warning, figures = self.status() if self.active else ("not active", {})
+        figures = {**figures, **{f"malformed on {topic}": count for topic, count in self._malformed.items()}}
         name = f"{self.get_namespace().rstrip('/')}/{self.get_name()}".lstrip("/")
         status = DiagnosticStatus(
             level=DiagnosticStatus.WARN if warning else DiagnosticStatus.OK,
