@@ -152,6 +152,19 @@ def test_an_environment_with_departures_resumes_exactly() -> None:
     other.close()
 
 
+@pytest.mark.parametrize("name", ("arm_reach", "arm_push", "arm_pick_place", "arm_stack"))
+def test_relabelled_observations_stay_as_late_and_noisy_as_they_were(name: str) -> None:
+    late = ArmRandomisation(observation_delay_s=(0.05, 0.12), object_noise_m=(0.005, 0.005))
+    task = replace(TASKS.load(name)(), past_actions=1, rewards="sparse", randomisation=late)
+    environment = task.environment(PANDA, task.pipeline(PANDA), 3, "cpu", 0)
+    seen, _ = environment.observe()
+    for _ in range(10):
+        again = environment.relabelled(seen, environment.achieved_goal(), environment.desired_goal())
+        torch.testing.assert_close(again, seen, atol=1e-5, rtol=0.0)
+        seen = environment.step(environment.expert_action()).actor
+    environment.close()
+
+
 def test_a_relabelled_goal_moves_the_targets_offset_too() -> None:
     task = replace(TASKS.load("arm_reach")(), past_actions=1, rewards="sparse")
     environment = task.environment(PANDA, task.pipeline(PANDA), 3, "cpu", 0)

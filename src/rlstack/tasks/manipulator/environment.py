@@ -30,6 +30,8 @@ class ArmEnvironment(MujocoEnvironment):
         self._starts = self.task.draw_starts(self.robot, self._rng, STARTS)
         columns = {term.name: slice(term.start, term.start + term.size) for term in self.pipeline.table()}
         self._goal_columns, self._target_columns = columns[GOAL], columns.get(TARGET_GOAL)
+        self._tool_columns, self._object_columns = columns["tool_position"], columns.get("object_offset")
+        self._middle = torch.tensor(self.scene.task.workspace.middle, dtype=torch.float32)
         self._held = np.zeros(self.count, dtype=np.intp)
         """(N,) number of consecutive steps in which the task was done."""
 
@@ -52,7 +54,7 @@ class ArmEnvironment(MujocoEnvironment):
         return torch.from_numpy(np.asarray(judged, dtype=np.float32))
 
     def relabelled(self, observation: Tensor, achieved: Tensor, desired: Tensor) -> Tensor:
-        """Return observations (..., size) relabelled for another goal.
+        """Return observations (..., size) relabelled for another goal: as the policy would have observed them.
 
         Args:
             observation: (..., size); they may end after the goal's columns.
@@ -60,7 +62,7 @@ class ArmEnvironment(MujocoEnvironment):
             desired: (..., 3) m.
         """
         seen = observation.clone()
-        would = {"goal_position": desired, self.task.moved: achieved}
+        would = {"goal_position": desired, self.task.moved: self._observed_goal(observation, achieved)}
         asked = self.pipeline.term(GOAL).observe(would, {})
         if (columns := self._target_columns) is not None:  # it moves with the goal
             first = slice(columns.start, columns.start + 3)
@@ -70,6 +72,19 @@ class ArmEnvironment(MujocoEnvironment):
             seen[..., columns] = self.pipeline.term(TARGET_GOAL).observe(here, {})
         seen[..., self._goal_columns] = asked
         return seen
+
+    def _observed_goal(self, observation: Tensor, achieved: Tensor) -> Tensor:
+        """Return the achieved goals (..., 3) m as observations show them: late and noisy, unlike ``achieved``.
+
+        If a policy does not observe the object's position, its columns of the goal do not depend on it either.
+        """
+        tool = observation[..., self._tool_columns] / DECIMETRES + self._middle
+        if self.task.moved == "tool_position":
+            return tool
+        if (columns := self._object_columns) is None:
+            return achieved
+        offset = observation[..., columns.start : columns.start + 3] / DECIMETRES
+        return torch.as_tensor(self.task.achieved(tool, tool + offset))
 
     def senses(self) -> dict[str, Array]:
         """Return the pipeline's prepared inputs and privileged values as arrays, for scripted experts."""
