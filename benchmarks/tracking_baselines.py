@@ -32,6 +32,7 @@ from rlstack.tasks.catalog.quadrotor_hover import HoverTask
 from rlstack.tasks.quadrotor import trajectories
 from rlstack.tasks.quadrotor.paths import Paths
 from rlstack.tasks.quadrotor.scenario import Scenario
+from rlstack.verification.departures import NOMINAL, Departures
 from rlstack.verification.flight_baselines import STATE_INPUTS, Baseline
 from rlstack.verification.flight_trials import rollout
 from rlstack.verification.trial_records import FlightRecord
@@ -40,6 +41,9 @@ Ratios = LeeRatios | CascadeRatios
 Rows = dict[str, dict[str, float]]
 
 PATH = ("path_time", "path_position", "path_orientation")
+
+LATE_MS = (10, 20, 30)
+"""Ages of late observations, ms."""
 
 TRAINING, REPORTING = 1, 2
 """First word of the seeds; what is reported was never tuned on."""
@@ -94,13 +98,15 @@ def scenarios(robot: Quadrotor, stream: int, count: int) -> dict[str, Scenario]:
     }
 
 
-def fly(name: str, ratios: Ratios, robot: Quadrotor, scenario: Scenario, seconds: float) -> FlightRecord:
+def fly(
+    name: str, ratios: Ratios, robot: Quadrotor, scenario: Scenario, seconds: float, departures: Departures = NOMINAL
+) -> FlightRecord:
     """Fly a controller with such ratios."""
     where = ("goal_position", "goal_orientation") if scenario.path is None else PATH
     inputs = (*STATE_INPUTS, *where)
     contract = contract_for(robot, inputs, ["rotor_speed"], name=name, task="quadrotor_tracking")
     flown = Baseline(name, contract, MAKE[name][1](robot, ratios), inputs)
-    return rollout(flown, scenario, robot, seconds)
+    return rollout(flown, scenario, robot, seconds, departures=departures)
 
 
 def rmse(episodes: FlightRecord, from_s: float = 0.0) -> np.ndarray:
@@ -143,21 +149,26 @@ def tune(
     return middle if cost(name, middle, robot, flights) < lowest else best
 
 
-def report(flying: Callable[[Scenario, float], FlightRecord | None], robot: Quadrotor, count: int) -> Rows:
-    """Fly what was never tuned on; return figures by kind of flight. Kinds that are not flown are left out."""
+def report(flying: Callable[[Scenario, float, Departures], FlightRecord | None], robot: Quadrotor, count: int) -> Rows:
+    """Fly what was never tuned on; return figures by kind of flight. Kinds that are not flown are left out.
+
+    Nobody is told that observations are late.
+    """
     rng = np.random.default_rng([REPORTING, 7])
     figure = {ease: trajectories.figure_eight(count, ease_s=ease) for ease in (0.0, 2.0)}
+    eight = from_hover(robot, figure[0.0], rng)
     kinds = {
-        "figure-eight": from_hover(robot, figure[0.0], rng),
-        "figure-eight, as in the file": from_hover(robot, figure[0.0], rng, disturbed=False),
-        "figure-eight, eased in over 2 s": from_hover(robot, figure[2.0], rng),
-        **scenarios(robot, REPORTING, count),
+        "figure-eight": (eight, NOMINAL),
+        **{f"the same, observed {ms} ms late": (eight, Departures(observation_delay_s=1e-3 * ms)) for ms in LATE_MS},
+        "figure-eight, as in the file": (from_hover(robot, figure[0.0], rng, disturbed=False), NOMINAL),
+        "figure-eight, eased in over 2 s": (from_hover(robot, figure[2.0], rng), NOMINAL),
+        **{kind: (drawn, NOMINAL) for kind, drawn in scenarios(robot, REPORTING, count).items()},
     }
     rows = {}
-    for kind, scenario in kinds.items():
+    for kind, (scenario, departures) in kinds.items():
         hover = scenario.path is None
         seconds = 8.0 if scenario.path is None else scenario.path.duration_s
-        episodes = flying(scenario, seconds)
+        episodes = flying(scenario, seconds, departures)
         if episodes is None:
             continue
         values, late = rmse(episodes, 3.0 if hover else 0.0), episodes.error_m[episodes.time_s >= 3.0]
@@ -205,7 +216,9 @@ def main() -> None:
         if arguments.tune:
             ratios = tune(name, robot, arguments.generations, arguments.population, arguments.spread, flights)
         entry = {"ratios": dataclasses.asdict(ratios), "training_cost_m": cost(name, ratios, robot, flights)}
-        rows = report(lambda flown, s, n=name, r=ratios: fly(n, r, robot, flown, s), robot, arguments.flights)
+        rows = report(
+            lambda flown, s, late, n=name, r=ratios: fly(n, r, robot, flown, s, late), robot, arguments.flights
+        )
         result["controllers"][name] = {**entry, "flights": rows}
         print(f"\n{name} on {robot.name}, {time.process_time() - begin:.0f} CPU-s")
         print("ratios: " + ", ".join(f"{key}={number:.3g}" for key, number in entry["ratios"].items()))
@@ -213,8 +226,8 @@ def main() -> None:
     for path in arguments.policy:
         policy = load_policy(path, robot=robot)
 
-        def follow(flown: Scenario, seconds: float, policy: Policy = policy) -> FlightRecord | None:
-            return None if flown.path is None else rollout(policy, flown, robot, seconds)
+        def follow(flown: Scenario, s: float, late: Departures, policy: Policy = policy) -> FlightRecord | None:
+            return None if flown.path is None else rollout(policy, flown, robot, s, departures=late)
 
         rows = report(follow, robot, arguments.flights)
         result.setdefault("policies", {})[path] = rows
