@@ -212,6 +212,28 @@ def test_the_position_integral_grows_near_the_goal_only_and_is_bounded() -> None
     np.testing.assert_allclose(memory["position_integral"].numpy(), [[0.2, 0.0, 0.0], [0.0, 0.0, 0.0]], atol=1e-5)
 
 
+@settings(deadline=None, max_examples=30)
+@given(goals=st.lists(vectors, min_size=2, max_size=12), most_m_s=st.floats(0.5, 10.0))
+def test_the_observed_error_begins_as_it_is_and_changes_by_its_limit_at_most(
+    goals: list[np.ndarray], most_m_s: float
+) -> None:
+    term = observations.IntegratedPositionError(0.8, per_s=0.0, rate_hz=100.0, most_m_s=most_m_s)
+    memory = {name: torch.zeros(1, *shape) for name, shape in term.memory.items()}
+    last = None
+    for goal in goals:
+        inputs = {**turned(TURN), "position": torch.zeros(1, 3), "goal_position": tensor(goal)}
+        inputs.update(term.prepare(inputs, memory))
+        seen = inputs["position_error_seen"][0].numpy()
+        memory = term.remember(inputs, memory, torch.zeros(1, 4))
+        bounded = goal * min(1.0, 0.8 / max(np.linalg.norm(goal), 1e-9))
+        if last is None:
+            np.testing.assert_allclose(seen, bounded, atol=1e-5)
+        else:
+            assert np.linalg.norm(seen - last) <= most_m_s / 100.0 + 1e-5
+            assert np.linalg.norm(bounded - seen) <= np.linalg.norm(bounded - last) + 1e-5
+        last = seen
+
+
 def test_the_integral_of_a_path_is_that_of_its_present_point() -> None:
     term = observations.IntegratedPathError(1.0, per_s=1.0, rate_hz=100.0)
     memory = {"position_integral": torch.zeros(1, 3)}

@@ -40,6 +40,8 @@ class Observation:
     """Bandwidth of both."""
     integral_per_s: float = value(0.0, unit="1/s", at_least=0.0)
     """Share of the position error, near the goal, that is added to the observed one each second."""
+    position_error_change_m_s: float = value(0.0, unit="m/s", at_least=0.0)
+    """Greatest change of the bounded position error with its integral; 0 for no limit."""
     heading_integral_per_s: float = value(0.0, unit="1/s", at_least=0.0)
     """The same of the heading error."""
 
@@ -100,8 +102,11 @@ class HoverTask(SingleRobotTask):
 
         settings, rate = self.observation, self.rate_hz
         bound_m, share, turned = settings.max_position_error_m, settings.integral_per_s, settings.heading_integral_per_s
+        change = settings.position_error_change_m_s
         error = (
-            observations.IntegratedPositionError(bound_m, share, rate) if share else observations.PositionError(bound_m)
+            observations.IntegratedPositionError(bound_m, share, rate, change)
+            if share or change
+            else observations.PositionError(bound_m)
         )
         heading = observations.IntegratedHeading(turned, rate) if turned else observations.Heading()
         chosen: list[Term] = [

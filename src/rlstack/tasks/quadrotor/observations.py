@@ -50,33 +50,46 @@ class IntegratedPositionError(PositionError):
         bound_m: As for :class:`PositionError`, of the sum.
         per_s: Share of the error that is added each second.
         rate_hz: Control rate.
+        most_m_s: Greatest change of the bounded sum in the world, m/s; 0 for no limit. A goal that steps to the other
+            side in flight would else reverse the tilt at once, while the old velocity still lasts.
     """
 
     meaning = "goal minus position in base_link and its integral near the goal, bounded in length"
     near_m, most_m = 0.15, 0.2
     """Distance at which the integral stops growing, so that it does not grow on the way; its bound on each axis."""
 
-    def __init__(self, bound_m: float, per_s: float, rate_hz: float) -> None:
+    def __init__(self, bound_m: float, per_s: float, rate_hz: float, most_m_s: float = 0.0) -> None:
         super().__init__(bound_m)
-        self.share = per_s / rate_hz
+        self.share, self.most_step_m = per_s / rate_hz, most_m_s / rate_hz
         self.memory: Mapping[str, tuple[int, ...]] = {"position_integral": (3,)}
+        if most_m_s:
+            self.memory = {**self.memory, "position_error_seen": (3,), "position_seen": (1,)}
 
     def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
-        """Advance the integral (batch, 3) m, world."""
+        """Advance the integral (batch, 3) m, world, and the observed error (batch, 3) m, world."""
         error = inputs[self.goal] - inputs["position"]
         distance = torch.sqrt((error * error).sum(dim=-1, keepdim=True) + 1e-12)
         near = (2.0 - distance * (2.0 / self.near_m)).clamp(0.0, 1.0)
         integral = memory["position_integral"] + error * near * self.share
-        return {"position_integral": integral.clamp(-self.most_m, self.most_m)}
+        integral = integral.clamp(-self.most_m, self.most_m)
+        seen = _bounded(error + integral, self.bound_m)
+        if self.most_step_m:
+            last = memory["position_error_seen"]
+            limited = last + _bounded(seen - last, self.most_step_m)
+            seen = seen + memory["position_seen"] * (limited - seen)  # the first one is taken as it is
+        return {"position_integral": integral, "position_error_seen": seen}
 
     def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
         """Return (batch, 3) m."""
-        error = inputs[self.goal] - inputs["position"] + inputs["position_integral"]
-        return to_body(inputs["rotation"], _bounded(error, self.bound_m))
+        return to_body(inputs["rotation"], inputs["position_error_seen"])
 
     def remember(self, inputs: Tensors, memory: Tensors, action: Tensor) -> dict[str, Tensor]:
-        """Keep the integral."""
-        return {"position_integral": inputs["position_integral"]}
+        """Keep the integral and the observed error."""
+        kept = {"position_integral": inputs["position_integral"]}
+        if not self.most_step_m:
+            return kept
+        seen = inputs["position_error_seen"]
+        return {**kept, "position_error_seen": seen, "position_seen": torch.ones_like(seen[:, :1])}
 
 
 class IntegratedHeading(Heading):

@@ -52,6 +52,8 @@ class Reward:
     """Cosine of :data:`LIMIT_SHARE` of the guard's tilt limit minus that of the tilt, where the tilt is greater."""
     action_change: float = value(0.0)
     """Squared change of the action."""
+    jitter: float = value(0.0)
+    """Length of the action's change, smoothed at 0: has a slope where ``action_change`` is flat, at small changes."""
     lost: float = value(-2.0)
     """Once, when the robot is lost."""
 
@@ -150,5 +152,6 @@ TERMS: Mapping[str, RewardTerm] = {
     "over_speed": lambda s: s.over_speed,
     "over_tilt": lambda s: s.over_tilt,
     "action_change": lambda s: (s.action - s.last_action).square().sum(dim=-1),
+    "jitter": lambda s: ((s.action - s.last_action).square().sum(dim=-1) + 1e-4).sqrt(),
 }
 """The terms by the names of their weights in :class:`Reward`."""
