@@ -195,6 +195,7 @@ def test_a_policy_that_handles_an_object_is_not_started_where_there_is_none(tmp_
         deploy_system(policy, "panda", world=str(table))
     write(mass_kg=0.1)
     assert list(by_name(deploy_system(policy, "panda", world=str(table)))) == ["robot", "guard", "policy"]
+    assert deploy_system(policy, "panda", own_simulator=True).processes  # verification simulates the object itself
     assert list(by_name(deploy_system(policy, "panda", "topics"))) == ["guard", "policy"]  # a tracker sends it
     pytest.importorskip("torch")
     with pytest.raises(UserError, match="The policy of the recipe arm_push handles an object, and a bare floor has"):

@@ -15,6 +15,7 @@ from rlstack.interfaces.messages import JointMessage, pose_message
 from rlstack.interfaces.trajectory_messages import TrajectoryMessage
 from rlstack.kinds.manipulator.verification import ManipulationRecorder
 from rlstack.policies import load_policy
+from rlstack.tasks.catalog.arm_pick_place import PickPlaceTask
 from rlstack.tasks.catalog.arm_reach import ReachTask
 from rlstack.verification.manipulation_trials import held_out, manipulate
 from tests.kinds.manipulator.guard_loop import panda
@@ -67,6 +68,20 @@ def test_trials_over_topics_are_those_in_process_unless_the_guard_holds_the_poli
     free = manipulate(load_policy(wild, robot=ROBOT), TASK, ROBOT, one, "mujoco", seed=5)
     gone = [np.abs(one.distance_m[1, 0] - one.distance_m[0, 0]) for one in (held, free)]
     assert gone[0] < 0.7 * gone[1]
+
+
+def test_trials_with_an_object_run_over_topics(tmp_path: Path) -> None:
+    """The object is in the trial's simulator, not in a world of the deployment."""
+    task = PickPlaceTask(episode_s=0.4)
+    rest = np.array([drive.rest for drive in ROBOT.drives])
+    names = ("joint_position", "goal_position", "object_position")
+    still = write_posture_policy(
+        tmp_path / "still.onnx", ROBOT, rest, speed=0.1, inputs=names, weights={"object_position": 1e-3}
+    )
+    trials = held_out(task, ROBOT, 2, 1)
+    over_topics = run_episodes(ManipulationRecorder, still, trials, ROBOT, task=task, seed=5)
+    in_process = manipulate(load_policy(still, robot=ROBOT), task, ROBOT, trials, "mujoco", seed=5)
+    np.testing.assert_allclose(over_topics.distance_m, in_process.distance_m, rtol=0.0, atol=1e-9)
 
 
 def test_an_object_in_another_frame_moves_no_arm_and_is_said(tmp_path: Path, listener: Listener) -> None:

@@ -237,6 +237,7 @@ def run_episodes(
         namespace=namespace,
         lock_step=True,
         auto_arm=True,
+        own_simulator=True,
     )
     fence = deployment_of(robot).fence(((-FAR,) * 3, (FAR,) * 3))
     guard = {**fence, **recorder.guard_parameters}  # trials run outside the robot file's geofence

@@ -53,6 +53,7 @@ def deploy_system(
     remap: Sequence[str] = (),
     ports: PolicyPorts | None = None,
     require_live_check: bool = True,
+    own_simulator: bool = False,
     **options: Any,
 ) -> System:
     """Describe robots driven by a policy: the robot node, and for each robot a policy node and a guard between them.
@@ -79,6 +80,8 @@ def deploy_system(
         ports: Interface of a policy whose file does not exist yet; None: read from the file.
         require_live_check: Whether the guard of a real robot refuses to arm while delay, rate or noise of the policy's
             inputs are outside of what the policy is proven for.
+        own_simulator: Whether the caller has a simulator of its own, with what the policy handles in it, as
+            verification has.
         options: Fields of :class:`rlstack.bringup.kind_deployment.DeployOptions`; each kind takes some of them.
 
     Raises:
@@ -100,7 +103,7 @@ def deploy_system(
     deployment = deployment_of(spec)
     deployment.check(given)
     ports = ports or policy_ports(policy, spec)
-    if ports is not None and group.simulated:
+    if ports is not None and group.simulated and not own_simulator:
         check_scene(world, ports)
     commander = deployment.commander(policy, ports, given, group, lock_step)
     helpers = deployment.helpers(ports, given, lock_step)
