@@ -139,7 +139,12 @@ setup(
     maintainer_email="rlstack@example.org",
     package_dir={"": "src"},
     packages=find_packages("src"),
-    package_data={"rlstack": ["py.typed"], "rlstack.robots": ["*.yaml"], "rlstack.verification": ["*.jinja"]},
+    package_data={
+        "rlstack": ["py.typed"],
+        "rlstack.policies": ["*.sha256"],
+        "rlstack.robots": ["*.yaml"],
+        "rlstack.verification": ["*.jinja"],
+    },
     data_files=data_files(),
     zip_safe=False,
     python_requires=">=3.10",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import random
+import secrets
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -25,6 +26,15 @@ _DOMAINS = range(1, 101)  # above 101 a domain's ports lie among those that Linu
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts its background jobs deaf to Ctrl-C, and children inherit that; tests of Ctrl-C need to be heard.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _verification_key(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Sign verification records with a key of the tests, in the processes that they start, too."""
+    path = tmp_path_factory.mktemp("key") / "verification.key"
+    path.write_text(secrets.token_hex(32))
+    path.chmod(0o600)
+    os.environ["RLSTACK_VERIFICATION_KEY"] = str(path)
 
 
 _TOO_SLOW = ["did not happen within", "passed the guard within"]

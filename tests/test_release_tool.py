@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import argparse
 import base64
+import hashlib
 import importlib.util
 import io
+import json
+import shutil
+import sys
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
@@ -14,6 +18,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from rlstack.errors import UserError
+from rlstack.policies import find_policy
+from rlstack.policies.record import RELEASED_SUMS
+from rlstack.policies.released import released
 from tests.policies.graphs import mlp_contract
 
 
@@ -36,6 +44,34 @@ def test_pictures_of_a_report_become_smaller(tool: Any) -> None:
     assert len(small) < 0.5 * len(page) and small.startswith("<p>before</p>") and small.endswith("<p>after</p>")
     data = base64.b64decode(small.partition("base64,")[2].partition('"')[0])
     assert Image.open(io.BytesIO(data)).size == (1200, 240)
+
+
+def test_the_list_of_released_records_is_that_of_the_records(tool: Any) -> None:
+    now, listed = tool.sums(tool.ROOT / "policies"), RELEASED_SUMS.read_text()
+    stale = "A released verify.json changed: run `python tools/release_policy --sums-only` and commit released.sha256."
+    assert now == listed, stale
+    assert listed.count("\n") == len(released())
+
+
+def test_a_record_that_is_not_signed_here_is_released_only_if_that_is_said(
+    tool: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, policy = tmp_path / "root", find_policy("arm_reach")
+    (root / "policies").mkdir(parents=True)
+    monkeypatch.setattr(tool, "ROOT", root)
+    monkeypatch.setattr(tool, "RELEASED_SUMS", root / "released.sha256")
+    made = tmp_path / "made"
+    shutil.copytree(policy.parent, made)
+    (made / "verify.json").write_text(json.dumps(json.loads((made / "verify.json").read_text())))
+    words = ["release_policy", "mine", str(made), "--commit", "abc1234"]
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(UserError, match=r"verify.json is unsigned, so nobody vouches for it"):
+        tool.main()
+    assert not (root / "policies" / "mine").exists()
+    monkeypatch.setattr(sys, "argv", [*words, "--unsigned"])
+    assert tool.main() == 0
+    digest = hashlib.sha256((made / "verify.json").read_bytes()).hexdigest()
+    assert (root / "released.sha256").read_text() == f"{digest}  mine/verify.json\n"
 
 
 def test_the_readme_tells_how_it_was_made_and_what_was_measured(tool: Any) -> None:

@@ -13,10 +13,10 @@ from rlstack.bringup.deploy import checked_deployment
 from rlstack.bringup.verification_check import file_sha256, record_path
 from rlstack.bringup.verify import BATCH, verify
 from rlstack.errors import UserError
-from rlstack.files import write_json
 from rlstack.policies import envelope_for, write_policy
 from rlstack.robots import load_robot
 from tests.policies.graphs import family_contract, family_model
+from tests.support.records import write_record
 
 OUTSIDE = "x500 has a torque_per_thrust_m of 0.10847, outside the range 0.005 to 0.05 that the policy was trained over."
 
@@ -39,7 +39,7 @@ def proven(policy: Path, robot: str) -> None:
         "passed": True,
         "backends": {"mujoco": {"flown_in": "mujoco (topics)"}},
     }
-    write_json(record_path(policy), facts)
+    write_record(policy, facts)
 
 
 def test_verify_fails_a_robot_outside_the_family_by_parameter_and_range(policy: Path) -> None:

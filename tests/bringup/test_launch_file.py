@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import runpy
 from pathlib import Path
 
@@ -11,10 +12,11 @@ import pytest
 from rlstack import cli
 from rlstack.bringup.launch_file import LaunchFile, boolean, integer, number, numbers, optional
 from rlstack.bringup.system import deploy_system, simulate_system, train_system
-from rlstack.bringup.verification_check import file_sha256, record_path
+from rlstack.bringup.verification_check import file_sha256
 from rlstack.errors import UserError
-from rlstack.files import write_json
+from rlstack.policies import find_policy
 from rlstack.resources import list_resources
+from tests.support.records import write_record
 
 FOLDER = Path(__file__).parents[2] / "launch"
 
@@ -130,9 +132,22 @@ def test_deploy_refuses_what_rlstack_up_refuses(tmp_path):
         deploy.system({"policy": str(tmp_path / "none.onnx")})
     broken = tmp_path / "policy.onnx"
     broken.write_bytes(b"not a policy")
-    write_json(record_path(broken), {"sha256": file_sha256(broken), "robot": "crazyflie", "passed": True})
+    write_record(broken, {"sha256": file_sha256(broken), "robot": "crazyflie", "passed": True})
     with pytest.raises(UserError, match=r"not an ONNX file|damaged"):
         deploy.system({"policy": str(broken), "force": "true"})
+
+
+def test_launch_files_start_the_bytes_that_were_checked(tmp_path):
+    deploy, policy = launch_file("deploy"), tmp_path / "policy.onnx"
+    policy.write_bytes(find_policy("quadrotor_hover").read_bytes())
+    (tmp_path / "verify.json").write_bytes(find_policy("quadrotor_hover").with_name("verify.json").read_bytes())
+    (node,) = [p for p in deploy.system({"policy": str(policy)}).processes if p.name == "policy"]
+    assert node.parameters["policy_sha256"] == file_sha256(policy)
+    (tmp_path / "verify.json").write_text(json.dumps(json.loads((tmp_path / "verify.json").read_text())))
+    with pytest.raises(
+        UserError, match=r"verify.json is unsigned, so nobody vouches for it: run `rlstack verify .*--force"
+    ):
+        deploy.system({"policy": str(policy)})
 
 
 @pytest.mark.parametrize(

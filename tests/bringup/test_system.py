@@ -16,6 +16,7 @@ from rlstack.bringup.node_process import Process, System
 from rlstack.bringup.robot_group import checked_namespace
 from rlstack.bringup.supervisor import child_environment
 from rlstack.bringup.system import deploy_system, simulate_system, train_system
+from rlstack.bringup.verification_check import file_sha256, record_path
 from rlstack.errors import UserError
 from rlstack.files import write_json
 from rlstack.kinds.quadrotor.spec import load_quadrotor
@@ -25,6 +26,7 @@ from tests.policies.test_people import write_wary_policy
 from tests.support.arms import write_posture_policy
 from tests.support.bases import turtlebot, write_exploring_policy
 from tests.support.policies import write_hover_policy
+from tests.support.records import write_record
 
 
 def by_name(system):
@@ -236,8 +238,15 @@ def test_a_robot_with_a_driver_of_its_own_gets_no_robot_node_and_is_not_armed():
 
 def test_the_topics_of_a_real_robot_are_checked_before_arming(tmp_path):
     policy = write_hover_policy(tmp_path / "policy.onnx", load_quadrotor("crazyflie"))
-    write_json(tmp_path / "verify.json", {"reality": {"axes": {"observation_delay_s": {"margin": 0.02}}}})
+    facts = {"sha256": file_sha256(policy), "reality": {"axes": {"observation_delay_s": {"margin": 0.02}}}}
+    write_json(record_path(policy), facts)
+    unsigned = by_name(deploy_system(policy, backend="topics"))
+    assert "observation_delay_s" not in unsigned["guard"].parameters, "nobody vouches for it"
+    write_record(policy, {**facts, "sha256": "0" * 64})
+    assert "observation_delay_s" not in by_name(deploy_system(policy, backend="topics"))["guard"].parameters
+    write_record(policy, facts)
     real = by_name(deploy_system(policy, backend="topics"))
+    assert real["policy"].parameters["record_sha256"] == file_sha256(record_path(policy))
     assert real["policy"].parameters["live_check"] is True and real["guard"].parameters["require_live_check"] is True
     assert real["guard"].parameters["observation_delay_s"] == 0.02
     forced = by_name(deploy_system(policy, backend="topics", require_live_check=False))
@@ -391,7 +400,10 @@ def test_a_policy_that_explores_is_led_over_the_world_s_floor(tmp_path):
     assert options["policy"] == str(policy)
     assert options["cells"] == {"area_min_m": [-x / 2, -y / 2], "area_max_m": [x / 2, y / 2]}
     options = json.loads(by_name(deploy_system(**explores))["planner"].parameters["options"])
-    assert options == {"policy": str(policy)}  # a floor without an end: as much as it was trained on
+    assert options == {
+        "policy": str(policy),
+        "policy_sha256": file_sha256(policy),
+    }  # a floor without an end: as much as it was trained on
     given = by_name(deploy_system(**explores, world="mazes:3", area=(-1, -2, 3, 4)))["planner"].parameters
     assert json.loads(given["options"])["cells"] == {"area_min_m": [-1, -2], "area_max_m": [3, 4]}
     with pytest.raises(UserError, match=r"\[3, 4, 1, 2\] is not allowed: give the corners"):

@@ -13,8 +13,10 @@ from rlstack.bringup.verification_check import file_sha256, only_simulator, reco
 from rlstack.errors import UserError
 from rlstack.files import write_json
 from rlstack.policies import load_policy
+from rlstack.policies.record import read_record
 from rlstack.policies.released import released
 from rlstack.robots import load_robot
+from tests.support.records import write_record
 
 ROBOT = load_robot("crazyflie")
 
@@ -34,13 +36,13 @@ def record(policy, **changes):
 
 
 def test_a_passing_record_of_this_very_file_is_accepted(policy):
-    write_json(record_path(policy), record(policy))
+    write_record(policy, record(policy))
     assert require_verification(policy, ROBOT)["passed"] is True
 
 
 def test_a_record_of_flights_in_process_alone_is_refused(policy):
     figures = {"batch": {"flown_in": "batch simulator"}, "mujoco": {"flown_in": "mujoco (in process)"}}
-    write_json(record_path(policy), record(policy, backends=figures))
+    write_record(policy, record(policy, backends=figures))
     with pytest.raises(UserError, match=r"in process only \(batch simulator, mujoco \(in process\)\).*rlstack verify"):
         require_verification(policy, ROBOT)
 
@@ -74,20 +76,52 @@ def test_no_record_is_refused_with_the_way_out(policy):
 
 
 def test_a_record_of_another_file_is_refused(policy):
-    write_json(record_path(policy), record(policy))
+    write_record(policy, record(policy))
     policy.write_bytes(b"another policy")
     with pytest.raises(UserError, match="is for another policy file"):
         require_verification(policy, ROBOT)
 
 
+def test_a_record_that_nobody_signed_is_refused_though_it_says_passed(policy):
+    write_json(record_path(policy), record(policy))
+    with pytest.raises(UserError, match=r"is unsigned, so nobody vouches for it: run `rlstack verify .*with --force"):
+        require_verification(policy, ROBOT)
+    write_record(policy, record(policy, passed=False))
+    forged = json.loads(record_path(policy).read_text()) | {"passed": True}
+    write_json(record_path(policy), forged)
+    with pytest.raises(UserError, match="was changed after it was signed, so nobody vouches"):
+        require_verification(policy, ROBOT)
+
+
+def test_a_record_signed_with_another_key_is_refused(policy, tmp_path, monkeypatch):
+    write_record(policy, record(policy))
+    monkeypatch.delenv("RLSTACK_VERIFICATION_KEY")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    with pytest.raises(
+        UserError, match=r"is signed with the key [0-9a-f]{16}, and there is no key at .*: run `rlstack"
+    ):
+        require_verification(policy, ROBOT)
+
+
+def test_what_was_read_before_is_what_is_judged(policy):
+    """Neither file is read a second time, so neither can be swapped in between."""
+    write_record(policy, record(policy))
+    read, digest = read_record(policy), file_sha256(policy)
+    policy.write_bytes(b"swapped")
+    record_path(policy).write_text("{}")
+    assert require_verification(policy, ROBOT, sha256=digest, record=read)["passed"] is True
+    with pytest.raises(UserError, match=rf"another policy file \(SHA-256 {digest[:16]}...\), not for .* \({'0' * 16}"):
+        require_verification(policy, ROBOT, sha256="0" * 64, record=read)
+
+
 def test_a_record_of_another_robot_is_refused(policy):
-    write_json(record_path(policy), record(policy, robot="x500"))
+    write_record(policy, record(policy, robot="x500"))
     with pytest.raises(UserError, match=r"is for 'x500', not for 'crazyflie': run .* --robot crazyflie`"):
         require_verification(policy, ROBOT)
 
 
 def test_a_record_of_another_robot_of_that_name_is_refused(policy):
-    write_json(record_path(policy), record(policy))
+    write_record(policy, record(policy))
     lighter = replace(ROBOT, body=replace(ROBOT.body, mass_kg=0.026))
     with pytest.raises(UserError, match=r"is for another version of 'crazyflie': .*`rlstack verify .* --robot my.y`"):
         require_verification(policy, lighter, " --robot my.y")
@@ -96,7 +130,7 @@ def test_a_record_of_another_robot_of_that_name_is_refused(policy):
 def test_a_record_that_does_not_say_of_which_robot_it_is_asks_to_verify_again(policy):
     facts = record(policy)
     del facts["robot_sha256"]
-    write_json(record_path(policy), facts)
+    write_record(policy, facts)
     with pytest.raises(UserError, match=r"by an earlier version of rlstack .* file of 'crazyflie': .*`rlstack verify "):
         require_verification(policy, ROBOT)
 
@@ -113,7 +147,7 @@ def test_a_released_policy_is_proven_on_its_robot_as_it_is_now(one):
 
 @pytest.mark.parametrize("passed", [False, None, "true", 1])
 def test_anything_but_passed_is_refused_with_the_figures(policy, passed):
-    write_json(record_path(policy), record(policy, passed=passed))
+    write_record(policy, record(policy, passed=passed))
     with pytest.raises(
         UserError,
         match=re.escape("did not pass its verification (batch: 81.0% success, mujoco (topics): 50.0% success)"),
@@ -123,7 +157,7 @@ def test_anything_but_passed_is_refused_with_the_figures(policy, passed):
 
 def test_a_record_that_did_not_pass_says_why(policy):
     why = ["batch: 20 episodes prove too little: at least 100 are asked", "mujoco: too slow"]
-    write_json(record_path(policy), record(policy, passed=False, reasons=why))
+    write_record(policy, record(policy, passed=False, reasons=why))
     with pytest.raises(UserError, match=r"\(batch: 20 episodes prove too little: .* are asked; mujoco: too slow\)"):
         require_verification(policy, ROBOT)
 
@@ -160,9 +194,9 @@ def test_records_of_earlier_versions_are_accepted(path, policy):
     robot = load_robot(old["robot"])
     mine = {"sha256": file_sha256(policy), "robot_sha256": robot.sha256}
     with pytest.raises(UserError, match=r"did not pass its verification .*prove too little"):
-        write_json(record_path(policy), {**old, **mine})
+        write_record(policy, {**old, **mine})
         require_verification(policy, robot)
-    write_json(record_path(policy), {**old, **mine, "passed": True})
+    write_record(policy, {**old, **mine, "passed": True})
     assert require_verification(policy, robot)["backends"] == old["backends"] and only_simulator(old) == ""
 
 

@@ -11,15 +11,17 @@ import numpy as np
 import pytest
 from std_srvs.srv import SetBool
 
-from rlstack.bringup.verification_check import file_sha256
-from rlstack.files import write_json
+from rlstack.bringup.verification_check import file_sha256, record_path
+from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import NANOSECONDS, OdometryMessage, set_stamp
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.nodes.guard import GuardNode
 from rlstack.nodes.policy import PolicyNode
+from rlstack.policies import find_policy
 from tests.support.deployed import Up
 from tests.support.policies import write_hover_policy
+from tests.support.records import write_record
 from tests.support.ros import PATIENCE_S, Listener
 
 pytestmark = pytest.mark.integration
@@ -32,7 +34,8 @@ MARGIN_S = 0.06
 def policy(tmp_path: Path) -> Path:
     """A policy that is proven for 60 ms of delay."""
     path = write_hover_policy(tmp_path / "policy.onnx", load_quadrotor("crazyflie"), RATE_HZ)
-    write_json(path.parent / "verify.json", {"reality": {"axes": {"observation_delay_s": {"margin": MARGIN_S}}}})
+    axes = {"observation_delay_s": {"margin": MARGIN_S}}
+    write_record(path, {"sha256": file_sha256(path), "reality": {"axes": axes}})
     return path
 
 
@@ -52,6 +55,26 @@ def system(listener: Listener, policy: Path) -> Iterator[Listener]:
         node.stop()
         listener.executor.remove_node(node)
         node.destroy_node()
+
+
+def test_a_policy_or_record_that_was_swapped_after_the_check_is_not_loaded(listener: Listener, policy: Path) -> None:
+    checked = {"policy": str(policy), "live_check": True, "policy_sha256": file_sha256(policy)}
+    checked["record_sha256"] = file_sha256(record_path(policy))
+    good, record = policy.read_bytes(), record_path(policy).read_bytes()
+    for file, other, said in (
+        (policy, find_policy("quadrotor_hover").read_bytes(), "is not the one that was checked: its SHA-256 is"),
+        (record_path(policy), record + b" ", "verify.json is not the one that was checked"),
+    ):
+        policy.write_bytes(good)
+        record_path(policy).write_bytes(record)
+        file.write_bytes(other)
+        node = PolicyNode(overrides=checked, context=listener.context)
+        try:
+            with pytest.raises(UserError, match=said):
+                node.start()
+        finally:
+            node.stop()
+            node.destroy_node()
 
 
 def publish_odometry(listener: Listener, late_ns: list[int]) -> Any:
@@ -108,7 +131,7 @@ def test_a_deployment_of_a_real_robot_ends_with_the_finding(listener: Listener, 
     facts = {"sha256": file_sha256(policy), "robot": "crazyflie", "robot_sha256": load_quadrotor("crazyflie").sha256}
     flown = {"passed": True, "backends": {"mujoco": {"flown_in": "mujoco (topics)"}}}
     axes = {"observation_delay_s": {"margin": MARGIN_S}}
-    write_json(policy.parent / "verify.json", {**facts, **flown, "reality": {"axes": axes}})
+    write_record(policy, {**facts, **flown, "reality": {"axes": axes}})
     publish_odometry(listener, [round(0.15 * NANOSECONDS)])
     with Up("deploy", "--policy", str(policy), "--backend", "topics") as deployment:
         end = time.monotonic() + PATIENCE_S

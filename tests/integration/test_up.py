@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 from rlstack import cli
-from rlstack.bringup.verification_check import file_sha256, record_path
-from rlstack.files import write_json
+from rlstack.bringup.verification_check import file_sha256
 from rlstack.interfaces import topics
 from rlstack.interfaces.map_messages import UNKNOWN, read_map
 from rlstack.interfaces.messages import stamp_to_ns
@@ -26,6 +25,7 @@ from tests.policies.test_people import write_wary_policy
 from tests.support.bases import turtlebot, write_exploring_policy
 from tests.support.deployed import Up, gone
 from tests.support.policies import write_hover_policy
+from tests.support.records import write_record
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(150)]
 
@@ -38,7 +38,7 @@ def policy(tmp_path_factory) -> Path:
     path = write_hover_policy(tmp_path_factory.mktemp("policy") / "policy.onnx", load_quadrotor("crazyflie"))
     flown = {"mujoco": {"flown_in": "mujoco (topics)"}}
     record = {"sha256": file_sha256(path), **FLOWN, "passed": True, "backends": flown}
-    write_json(record_path(path), record)
+    write_record(path, record)
     return path
 
 
@@ -205,7 +205,7 @@ def test_an_unproven_policy_is_refused_unless_forced_and_a_simulator_may_be_left
     path = write_hover_policy(tmp_path / "policy.onnx", load_quadrotor("crazyflie"))
     assert cli.main(["up", "deploy", "--policy", str(path)]) == 2
     assert "has not been verified" in capsys.readouterr().err
-    write_json(record_path(path), {"sha256": file_sha256(path), **FLOWN, "passed": False})
+    write_record(path, {"sha256": file_sha256(path), **FLOWN, "passed": False})
     assert cli.main(["up", "deploy", "--policy", str(path)]) == 2
     assert "did not pass its verification" in capsys.readouterr().err
     with Up("deploy", "--policy", str(path), "--force", "--no-arm", "--seconds", "2") as flight:

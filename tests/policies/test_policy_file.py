@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import os
 import resource
 import stat
@@ -78,6 +79,16 @@ def test_writing_into_no_folder(tmp_path: Path) -> None:
 def test_writing_onto_a_folder(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"it is a folder\. Give the name of a file in it"):
         write_policy(mlp_model(), mlp_contract(), tmp_path)
+
+
+def test_only_the_bytes_that_were_checked_are_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "policy.onnx"
+    write_policy(mlp_model(), mlp_contract(), path)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert load_policy(path, sha256=digest).sha256 == digest == load_policy(path).sha256
+    write_policy(mlp_model(), mlp_contract(name="another"), path)
+    with pytest.raises(UserError, match=rf"not the one that was checked: .* checked file {digest[:16]}...: it was rep"):
+        load_policy(path, sha256=digest)
 
 
 def test_missing(tmp_path: Path) -> None:

@@ -73,7 +73,8 @@ def checked_deployment(
             raise UserError(f"{' '.join(departures)} Choose another robot or policy, or run it anyway with --force.")
         any_robot = bool(contract.family) and load_policy(policy).contract.needs_robot
         unnamed = any_robot or robot.endswith((".yaml", ".yml"))
-        record = require_verification(policy, spec, f" --robot {robot}" if unnamed else "")
+        option = f" --robot {robot}" if unnamed else ""
+        record = require_verification(policy, spec, option, sha256=system.policy_sha256, record=system.record)
         if not contract.envelope:
             raise UserError(
                 f"The policy {policy} is {contract.envelope.unproven}. Export it again with `rlstack export RUN` and"

@@ -77,6 +77,7 @@ class PolicyPorts:
         outputs: Names of its commands.
         rate_hz: Its control rate.
         contract: The file's contract; None: the file does not exist yet.
+        sha256: SHA-256 of the file's bytes; its node loads no others.
     """
 
     who: str
@@ -84,6 +85,7 @@ class PolicyPorts:
     outputs: tuple[str, ...]
     rate_hz: float
     contract: Contract | None = None
+    sha256: str = ""
 
 
 def policy_ports(policy: str | Path, robot: RobotSpec) -> PolicyPorts | None:
@@ -94,9 +96,15 @@ def policy_ports(policy: str | Path, robot: RobotSpec) -> PolicyPorts | None:
     """
     if not policy or not find_policy(policy).is_file():
         return None
-    contract = load_policy(policy, robot=robot).contract
+    loaded = load_policy(policy, robot=robot)
+    contract = loaded.contract
     inputs, outputs = (tuple(port.name for port in ports) for ports in (contract.inputs, contract.outputs))
-    return PolicyPorts(f"The policy {policy}", inputs, outputs, contract.rate_hz, contract)
+    return PolicyPorts(f"The policy {policy}", inputs, outputs, contract.rate_hz, contract, loaded.sha256)
+
+
+def policy_parameters(file: str, ports: PolicyPorts | None) -> dict[str, str]:
+    """Return the parameters of a node, or the options of a planner, that loads exactly the policy file checked."""
+    return {"policy": file, **({"policy_sha256": ports.sha256} if ports is not None and ports.sha256 else {})}
 
 
 @dataclass(frozen=True)
@@ -223,7 +231,8 @@ class KindDeployment:
             raise UserError(NEITHER_OR_BOTH)
         if options.area is not None:
             raise UserError("An area is for policies that explore: leave it out, or give such a policy.")
-        return DeployedNode("policy", {"policy": str(find_policy(policy).absolute())}, self.AFTER_POLICY)
+        file = str(find_policy(policy).absolute())
+        return DeployedNode("policy", {**policy_parameters(file, ports)}, self.AFTER_POLICY)
 
     def helpers(self, ports: PolicyPorts | None, options: DeployOptions, lock_step: bool) -> list[DeployedNode]:
         """Return further nodes."""

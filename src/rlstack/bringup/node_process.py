@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:  # reading policy files takes a second, and every verb imports this module
     from rlstack.policies import Contract
+    from rlstack.policies.record import Record
 
 Parameter = bool | int | float | str | tuple[float, ...]
 """Types of ROS parameters used here."""
@@ -74,12 +75,16 @@ class System:
         processes: In starting order; the first to fail gives the exit status.
         then: Started when a process with ``start the next stage`` has ended with status 0.
         contract: The contract of its policy file, if any.
+        policy_sha256: SHA-256 of the bytes that the contract is of; its nodes load no others.
+        record: The verification record beside the policy file, as it was read.
     """
 
     name: str
     processes: tuple[Process, ...]
     then: System | None = None
     contract: Contract | None = None
+    policy_sha256: str = ""
+    record: Record | None = None
 
     def __post_init__(self) -> None:
         names = [process.name for process in self.processes]

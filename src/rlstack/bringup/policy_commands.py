@@ -27,9 +27,10 @@ class Show:
         from rlstack.policies.margins_table import describe_margins
         from rlstack.schema import to_data
 
-        contract = load_policy(self.policy).contract
+        policy = load_policy(self.policy)
+        contract = policy.contract
         print(describe(contract))
-        print(describe_margins(find_policy(self.policy)), end="")
+        print(describe_margins(find_policy(self.policy), policy.sha256), end="")
         if self.json is not None:
             write_json(self.json, to_data(contract))
         return 0

@@ -18,7 +18,8 @@ from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.signals import SENSED
 from rlstack.policies import find_policy, load_policy
-from rlstack.policies.proven import proven_for, record_beside
+from rlstack.policies.proven import proven_for
+from rlstack.policies.record import read_record
 from rlstack.robots import load_robot
 from rlstack.sim.world import load_world
 
@@ -110,7 +111,10 @@ def deploy_system(
     timeouts = deployment.timeouts(None if ports is None else ports.rate_hz)
     contract = None if ports is None else ports.contract
     checks = commander.name == "policy" and contract is not None and not group.simulated
-    late = None if contract is None else proven_for(contract, record_beside(find_policy(policy)))
+    sha256 = "" if ports is None else ports.sha256
+    record = read_record(find_policy(policy)) if sha256 else None
+    proof = {} if record is None else record.proof_of(sha256)
+    late = None if contract is None else proven_for(contract, proof)
     late_s = 0.0 if late is None else late.most(late.known("odometry_delay_s", "observation_delay_s"), 0.0)
     types, sensors = deployment.command_parameters(given), deployment.sensor_parameters(given)
     remappings = remapped(remap)
@@ -155,6 +159,7 @@ def deploy_system(
             **commander.parameters,
             **(waits if commander.waits else {}),
             **({"live_check": True} if checks else {}),
+            **({"record_sha256": record.sha256} if checks and proof and record is not None else {}),
             "goal_position": place,
             "goal_yaw": float(given.goal_yaw_rad),
         }
@@ -163,7 +168,7 @@ def deploy_system(
         for helper in helpers:
             parameters = {"robot": file, **helper.parameters, **sensors}
             processes.append(node(space, helper.name, parameters, helper.why, when_it_ends=goes_on))
-    return System(name="deploy", processes=tuple(processes), contract=contract)
+    return System(name="deploy", processes=tuple(processes), contract=contract, record=record, policy_sha256=sha256)
 
 
 def check_scene(world: str, ports: PolicyPorts) -> None:

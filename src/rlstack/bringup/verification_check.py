@@ -1,4 +1,4 @@
-"""Check before deployment: verify.json beside the policy must be for this policy and robot, and have passed."""
+"""Check before deployment: verify.json beside the policy must be signed, for this policy and robot, and have passed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from rlstack.errors import UserError
 from rlstack.policies import find_policy
+from rlstack.policies.record import Record, read_record
 from rlstack.robots import RobotSpec
 from rlstack.verification.report import IN_PROCESS_NAME, OVER_TOPICS, RECORD_NAME
 
@@ -27,7 +28,9 @@ def file_sha256(path: str | Path) -> str:
         raise UserError(f"Cannot read {path}: {error.strerror}.") from error
 
 
-def require_verification(policy: str | Path, robot: RobotSpec, option: str = "") -> dict[str, Any]:
+def require_verification(
+    policy: str | Path, robot: RobotSpec, option: str = "", *, sha256: str = "", record: Record | None = None
+) -> dict[str, Any]:
     """Return the verification record of ``policy`` on ``robot``.
 
     Args:
@@ -35,27 +38,34 @@ def require_verification(policy: str | Path, robot: RobotSpec, option: str = "")
         robot: The robot to deploy on. A verification on one vehicle of a family does not cover another, nor one of the
             same name with a different robot file.
         option: Option of `rlstack verify` for that robot, such as ``" --robot racer"``.
+        sha256: SHA-256 of the policy's bytes that were loaded; empty: of the file as it is now.
+        record: The record as it was read; None: it is read now.
 
     Raises:
-        UserError: The record is missing, is for another file or robot, or says that the policy failed.
+        UserError: The record is missing, is for another file or robot, nobody who is trusted signed it, or it says that
+            the policy failed.
     """
-    path, remedy = record_path(policy), f"run `rlstack verify {policy}{option}`, or run it unverified with --force"
-    try:
-        record = json.loads(path.read_text())
-        digest, verified_on, passed = record["sha256"], record["robot"], record["passed"]
-    except FileNotFoundError:
-        missing = f"there is no {path}{_in_process(path, policy)}"
-        raise UserError(f"The policy {policy} has not been verified ({missing}): {remedy}.") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"The verification record {path} cannot be read ({error}): {remedy}.") from error
-    if digest != file_sha256(policy):
-        raise UserError(f"The verification record {path} is for another policy file, not for {policy}: {remedy}.")
+    read = read_record(find_policy(policy)) if record is None else record
+    path, remedy = read.path, f"run `rlstack verify {policy}{option}`, or run it unverified with --force"
+    found = sha256 or file_sha256(policy)
+    if not (read.sha256 or read.problem):
+        missing = f"there is no {path}{_in_process(path, found)}"
+        raise UserError(f"The policy {policy} has not been verified ({missing}): {remedy}.")
+    absent = [key for key in ("sha256", "robot", "passed") if key not in read.data]
+    if problem := read.problem or (f"it has no '{absent[0]}'" if absent else ""):
+        raise UserError(f"The verification record {path} cannot be read ({problem}): {remedy}.")
+    digest, verified_on, passed = (read.data[key] for key in ("sha256", "robot", "passed"))
+    if digest != found:
+        raise UserError(
+            f"The verification record {path} is for another policy file (SHA-256 {str(digest)[:16]}...), not for"
+            f" {policy} ({found[:16]}...): {remedy}."
+        )
     if verified_on != robot.name:
         raise UserError(
             f"The verification record {path} is for '{verified_on}', not for '{robot.name}': run `rlstack verify"
             f" {policy}{option or f' --robot {robot.name}'}`, or run it unverified with --force."
         )
-    if (known := record.get("robot_sha256")) is None:
+    if (known := read.data.get("robot_sha256")) is None:
         raise UserError(
             f"The verification record {path} was made by an earlier version of rlstack and does not identify the"
             f" robot file of '{robot.name}': {remedy}."
@@ -65,10 +75,13 @@ def require_verification(policy: str | Path, robot: RobotSpec, option: str = "")
             f"The verification record {path} is for another version of '{robot.name}': its robot file, or the model"
             f" that it names, has changed: {remedy}."
         )
+    if read.doubt:
+        raise UserError(f"The verification record {path} {read.doubt}, so nobody vouches for it: {remedy}.")
     if passed is not True:
-        why = "; ".join(map(str, record["reasons"])) if isinstance(record.get("reasons"), list) else ""
-        raise UserError(f"The policy {policy} did not pass its verification ({why or _shares(record)}): {remedy}.")
-    backends = record.get("backends")
+        reasons = read.data.get("reasons")
+        why = "; ".join(map(str, reasons)) if isinstance(reasons, list) else ""
+        raise UserError(f"The policy {policy} did not pass its verification ({why or _shares(read.data)}): {remedy}.")
+    backends = read.data.get("backends")
     entries = [entry for entry in backends.values() if isinstance(entry, dict)] if isinstance(backends, dict) else []
     simulators = [str(entry.get("flown_in", "")) for entry in entries]
     if not any(name.endswith(OVER_TOPICS) for name in simulators):
@@ -76,7 +89,7 @@ def require_verification(policy: str | Path, robot: RobotSpec, option: str = "")
             f"The policy {policy} was verified in process only ({', '.join(simulators)}), not over topics through the"
             f" nodes that are deployed: {remedy}."
         )
-    return dict(record)
+    return dict(read.data)
 
 
 def only_simulator(record: Mapping[str, Any]) -> str:
@@ -87,22 +100,23 @@ def only_simulator(record: Mapping[str, Any]) -> str:
     return found.pop() if len(found) == 1 else ""
 
 
-def _in_process(path: Path, policy: str | Path) -> str:
+def _in_process(path: Path, sha256: str) -> str:
     """Describe an in-process record of the same file, if there is one."""
     try:
         record = json.loads(path.with_name(IN_PROCESS_NAME).read_text())
-        same, left_out = record["sha256"] == file_sha256(policy), record.get("left_out", {})
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, UserError):
+        same, left_out = record["sha256"] == sha256, record.get("left_out", {})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return ""
     if not same:
         return ""
-    because = f"; {'; '.join(f'{name}: {why}' for name, why in left_out.items())}" if left_out else ""
+    listed = left_out.items() if isinstance(left_out, dict) else ()
+    because = "".join(f"; {name}: {why}" for name, why in listed)
     return f", only {IN_PROCESS_NAME}, which does not cover the deployed nodes{because}"
 
 
-def _shares(record: dict[str, Any]) -> str:
-    parts = []
-    for name, figures in record.get("backends", {}).items():
+def _shares(record: Mapping[str, Any]) -> str:
+    parts, backends = [], record.get("backends")
+    for name, figures in backends.items() if isinstance(backends, dict) else ():
         if isinstance(figures, dict) and isinstance(figures.get("success"), (int, float)):
             parts.append(f"{name}: {100.0 * figures['success']:.1f}% success")
     return ", ".join(parts) or "no figures in its record"

@@ -15,6 +15,7 @@ from rlstack.interfaces.backend import BACKENDS
 from rlstack.policies import find_policy, load_policy, robot_name
 from rlstack.policies.released import writable_copy
 from rlstack.policies.robot_contract import check_robot
+from rlstack.policies.signing import signed, signing_key
 from rlstack.robots import load_robot
 from rlstack.sim.vector import BATCH, engine_of
 from rlstack.tasks import TASKS
@@ -158,6 +159,7 @@ def verify(
         UserError: An argument is unknown, missing or unreadable, or the trials could not be completed.
     """
     names = _checked(simulators_at_hand() if backends is None else backends, episodes)
+    signing_key()  # before minutes of trials, whose record could not be signed without
     path = writable_copy(policy, robot)
     if robot:
         named, spec = robot, load_robot(robot)
@@ -172,7 +174,7 @@ def verify(
         policy=path,
         given=str(policy),
         loaded=loaded,
-        sha256=file_sha256(path),
+        sha256=loaded.sha256,
         task=task,
         task_name=loaded.contract.task,
         robot=spec,
@@ -189,8 +191,12 @@ def verify(
     )
     verified = _reported(request, path.parent if out is None else Path(out).expanduser())
     beside = record_path(path).with_name(verified.verification.record_name)
-    write_json(beside, verified.data)
-    return replace(verified, record=beside)
+    if file_sha256(path) != loaded.sha256:
+        raise UserError(f"The policy file {path} was replaced while it was verified, so no record was written: again.")
+    record = signed(verified.data)
+    for target in {verified.record, beside}:
+        write_json(target, record)
+    return replace(verified, record=beside, data=record)
 
 
 def verify_planner(

@@ -25,7 +25,7 @@ from rlstack.robots import RobotSpec, load_robot
 RATE_HZ = 10.0
 """Rate of planners that do not define their own."""
 
-_NOT_OURS = ("policy", "robot", "goal_tolerance_m", "patience_s")
+_NOT_OURS = ("policy", "policy_sha256", "record_sha256", "robot", "goal_tolerance_m", "patience_s")
 
 PARAMETERS = (
     Parameter("planner", "astar_dwa", "Name of the planner, such as astar_dwa or dwa."),
@@ -140,6 +140,10 @@ class PlannerNode(PolicyNode):
             raise UserError('options: must be a JSON object, such as {"goal": {"tolerance_m": 0.2}}.')
         self._planner = PlannerPolicy(self.parameters["planner"], robot, options)
         return self._planner, robot
+
+    def _proof(self) -> Mapping[str, Any]:
+        """Return nothing: planners have no verification record."""
+        return {}
 
     def _make_progress_checker(self, contract: Contract) -> None:
         """Return None: planners report their own progress."""

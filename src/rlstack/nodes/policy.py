@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,7 +26,8 @@ from rlstack.nodes.runtime import ManagedNode
 from rlstack.nodes.sensor_readers import SCAN_PARAMETERS, cameras_of, every_ns, reader
 from rlstack.nodes.topic_timeout import TopicTimeout
 from rlstack.policies import Contract, Policy, Port, load_policy, robot_name
-from rlstack.policies.proven import proven_for, record_beside
+from rlstack.policies.proven import proven_for
+from rlstack.policies.record import read_record
 from rlstack.robots import RobotSpec, load_robot
 from rlstack.robots.frames import from_yaw
 
@@ -38,6 +39,8 @@ _STANDING = ("", "disarmed", "estop")
 
 PARAMETERS = (
     Parameter("policy", "", "Path of the policy file (ONNX)."),
+    Parameter("policy_sha256", "", "SHA-256 that the policy file must have, as sha256sum prints it; empty: any."),
+    Parameter("record_sha256", "", "The same for verify.json beside it, if the live check uses it; empty: any."),
     Parameter("robot", "", "Robot that the policy must be for, a name or file; empty: the policy's."),
     Parameter(
         "goal_position",
@@ -148,8 +151,7 @@ class PolicyNode(ManagedNode):
         self._check: LiveCheck | None = None
         self._checked: str | None = None
         if self.parameters["live_check"] and robot is not None and not self._lock_step:
-            record = record_beside(self._policy.path)
-            self._check = LiveCheck(contract, proven_for(contract, record), robot)
+            self._check = LiveCheck(contract, proven_for(contract, self._proof()), robot)
             self._check_publisher = self.publisher(topics.type_of(topics.LIVE_CHECK), topics.LIVE_CHECK, "latched")
             self._arrival = ArrivalClock()
             self.subscriber(topics.type_of(topics.CLOCK), topics.CLOCK, self._on_clock, "sensor_in")
@@ -189,14 +191,25 @@ class PolicyNode(ManagedNode):
 
     def _load(self) -> tuple[Policy, RobotSpec]:
         """Return the policy to step, and the robot that it is for."""
-        path = self.parameters["policy"]
+        path, checked = self.parameters["policy"], self.parameters["policy_sha256"]
         if not path:
             raise UserError("The policy node needs a policy file: --ros-args -p policy:=PATH.")
         if self.parameters["robot"]:
             robot = load_robot(self.parameters["robot"])
         else:
-            robot = load_robot(robot_name(load_policy(path).contract, path))
-        return load_policy(path, robot=robot), robot
+            first = load_policy(path, sha256=checked)
+            checked, robot = first.sha256, load_robot(robot_name(first.contract, path))
+        return load_policy(path, robot=robot, sha256=checked), robot
+
+    def _proof(self) -> Mapping[str, Any]:
+        """Return the policy's verification record; empty if there is none that is trusted."""
+        record, checked = read_record(self._policy.path), self.parameters["record_sha256"]
+        if checked and record.sha256 != checked:
+            raise UserError(
+                f"The verification record {record.path} is not the one that was checked: it was replaced since. Start"
+                " again, which checks the present one."
+            )
+        return record.proof_of(self._policy.sha256)
 
     def _make_progress_checker(self, contract: Contract) -> ProgressChecker | None:
         """Return the progress checker for a base's goals; None where it does not apply."""

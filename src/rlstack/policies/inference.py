@@ -40,6 +40,7 @@ class Policy:
         session: The graph, see :func:`open_session`.
         path: The file.
         constants: Constant inputs of the graph beside the contract's, one robot's value by name.
+        sha256: SHA-256 of the bytes that it was loaded from, as ``sha256sum`` prints it.
     """
 
     def __init__(
@@ -48,9 +49,11 @@ class Policy:
         session: onnxruntime.InferenceSession,
         path: Path,
         constants: Mapping[str, Array] | None = None,
+        sha256: str = "",
     ) -> None:
         self.contract = contract
         self.path = path
+        self.sha256 = sha256
         self._session = session
         self._constants = dict(constants or {})
         self._names = {port.name for port in contract.inputs}

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from rlstack.policies.contract_table import as_table
-from rlstack.policies.proven import RECORD_NAME, record_beside
+from rlstack.policies.record import RECORD_NAME, read_record
 
 _HEADER = ("departure", "proven up to", "required", "")
 
 
-def describe_margins(policy: Path) -> str:
-    """Return what the verification record beside a policy file proves, or that nothing is proven."""
-    record = record_beside(policy)
-    if not record or record.get("sha256") != hashlib.sha256(policy.read_bytes()).hexdigest():
+def describe_margins(policy: Path, sha256: str) -> str:
+    """Return what the verification record beside a policy file proves, or that nothing is proven.
+
+    Args:
+        policy: The file.
+        sha256: SHA-256 of its bytes.
+    """
+    read = read_record(policy)
+    record = read.data
+    if record.get("sha256") != sha256:
         return f"proven margins\n  none: no {RECORD_NAME} of this file is beside it; `rlstack verify` measures them\n"
+    if read.doubt:
+        return f"proven margins\n  none: its {RECORD_NAME} {read.doubt}; verify it again with `rlstack verify`\n"
     reality = record.get("reality")
     axes = reality.get("axes") if isinstance(reality, Mapping) else None
     if not isinstance(axes, Mapping) or not axes:

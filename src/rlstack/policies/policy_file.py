@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import onnx
@@ -53,25 +54,35 @@ def write_policy(model: onnx.ModelProto, contract: Contract, path: str | Path) -
     return sealed
 
 
-def load_policy(path: str | Path, *, robot: RobotSpec | None = None, max_bytes: int = MAX_BYTES) -> Policy:
-    """Load and check a policy file from any source.
+def load_policy(
+    path: str | Path, *, robot: RobotSpec | None = None, sha256: str = "", max_bytes: int = MAX_BYTES
+) -> Policy:
+    """Load and check a policy file from any source; it is read once, and what is hashed is what is run.
 
     Args:
         path: The file, or the name of a released policy.
         robot: If given, the policy must be for this robot, its rotors, joints and lidar, and within its limits. A
             policy for a family is bound to this robot: it then has its rotors and limits, and only inputs from
             topics. Without a robot such a policy can be shown, but not stepped.
+        sha256: If given, the file's bytes must have this SHA-256, such as that of the file that was verified.
         max_bytes: Larger files are refused without reading them.
 
     Raises:
         UserError: The file is refused; the message says why and how to fix it.
     """
     path = find_policy(path)
-    return _open(_read(path, max_bytes), path, robot, max_bytes)
+    data = _read(path, max_bytes)
+    found = hashlib.sha256(data).hexdigest()
+    if sha256 and found != sha256:
+        raise UserError(
+            f"The policy file {path} is not the one that was checked: its SHA-256 is {found[:16]}..., and that of the"
+            f" checked file {sha256[:16]}...: it was replaced since. Start again, which checks the present file."
+        )
+    return _open(data, path, robot, max_bytes)
 
 
 def _open(data: bytes, path: Path, robot: RobotSpec | None, max_bytes: int) -> Policy:
-    where = str(path)
+    where, digest = str(path), hashlib.sha256(data).hexdigest()
     if len(data) > max_bytes:
         _refuse_size(where, len(data), max_bytes)
     package = unpack(data, where)
@@ -99,8 +110,8 @@ def _open(data: bytes, path: Path, robot: RobotSpec | None, max_bytes: int) -> P
     session = open_session(data, where)
     dry_run(session, tried, where, constants)
     if contract.needs_robot and robot is None:
-        return Policy(contract, session, path)
-    return Policy(tried, session, path, constants)
+        return Policy(contract, session, path, sha256=digest)
+    return Policy(tried, session, path, constants, digest)
 
 
 def _read(path: Path, max_bytes: int) -> bytes:

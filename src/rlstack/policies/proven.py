@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from rlstack.interfaces.topics import ODOM, PEOPLE, SCAN
 from rlstack.policies.contract import Contract
-
-RECORD_NAME = "verify.json"
-"""The verification record beside a policy file."""
-
 
 DELAYS = {ODOM: "odometry_delay_s", SCAN: "scan_delay_s", PEOPLE: "people_delay_s"}
 """The quantity that says how late a topic may be, where it is known for that topic alone."""
@@ -66,7 +60,7 @@ def proven_for(contract: Contract, record: Mapping[str, Any] | None = None) -> P
 
     Args:
         contract: Its contract.
-        record: The content of its verify.json, if any.
+        record: The content of its verify.json, if there is one that is trusted.
     """
     return Proven(margins=margins_of(record or {}), trained=contract.envelope.trained)
 
@@ -79,12 +73,3 @@ def margins_of(record: Mapping[str, Any]) -> dict[str, float]:
         return {}
     found = {key: axis.get("margin") for key, axis in axes.items() if isinstance(axis, Mapping)}
     return {k: float(m) for k, m in found.items() if isinstance(m, (int, float)) and not isinstance(m, bool)}
-
-
-def record_beside(policy: Path) -> dict[str, Any]:
-    """Return the verification record beside a policy file; empty if there is none that can be read."""
-    try:
-        record = json.loads((policy.expanduser().absolute().parent / RECORD_NAME).read_text())
-    except (OSError, ValueError):
-        return {}
-    return record if isinstance(record, dict) else {}

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from rlstack.errors import unknown_name
-from rlstack.policies.proven import margins_of, record_beside
+from rlstack.policies.proven import margins_of
+from rlstack.policies.record import read_record
 from rlstack.resources import share_directories
 
 FILE_NAME = "policy.onnx"
@@ -103,4 +104,4 @@ class Released:
 
 def released() -> list[Released]:
     """Return all released policies."""
-    return [Released(name, path, record_beside(path)) for name, path in released_policies().items()]
+    return [Released(name, path, dict(read_record(path).data)) for name, path in released_policies().items()]

@@ -159,7 +159,7 @@ def _begin(request: Request, parent: int) -> None:
     """Prepare a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
     die_with_parent(parent)
-    loaded = load_policy(request.policy or "", robot=request.robot)
+    loaded = load_policy(request.policy or "", robot=request.robot, sha256=request.sha256)
     _HELD["verifier"] = _small(replace(request, loaded=loaded))
 
 

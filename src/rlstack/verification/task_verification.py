@@ -201,7 +201,7 @@ class TaskVerification(ABC):
             plan.trials if baseline is None else plan.baseline_trials,
             on_progress=request.progress_of(plan.name if baseline is None else f"{plan.name}: {baseline}"),
             **{
-                "make_driver": partial(load_policy, request.policy or "", robot=self.robot),
+                "make_driver": partial(load_policy, request.policy or "", robot=self.robot, sha256=request.sha256),
                 "robot": self.robot,
                 "simulator": plan.simulator,
                 "name": baseline or request.name,
@@ -246,7 +246,9 @@ class TaskVerification(ABC):
             trials,
             workers=1,
             **{
-                "make_driver": partial(load_policy, self.request.policy or "", robot=self.robot),
+                "make_driver": partial(
+                    load_policy, self.request.policy or "", robot=self.robot, sha256=self.request.sha256
+                ),
                 "robot": conditions.robot,
                 "simulator": BATCH,
                 "name": baseline or self.request.name,

@@ -9,7 +9,14 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from rlstack.bringup.kind_deployment import NEITHER_OR_BOTH, DeployedNode, DeployOptions, KindDeployment, PolicyPorts
+from rlstack.bringup.kind_deployment import (
+    NEITHER_OR_BOTH,
+    DeployedNode,
+    DeployOptions,
+    KindDeployment,
+    PolicyPorts,
+    policy_parameters,
+)
 from rlstack.bringup.node_process import Parameter
 from rlstack.bringup.robot_group import Point, RobotGroup
 from rlstack.bringup.rviz import PLUGINS, map_display, points_display, topic_property
@@ -73,10 +80,10 @@ class WheeledBaseDeployment(KindDeployment):
             return DeployedNode(NAV2, why=after, waits=False)
         file = str(find_policy(policy).absolute())
         if not driver:
-            return DeployedNode("policy", {"policy": file}, after)
+            return DeployedNode("policy", {**policy_parameters(file, ports)}, after)
         if driver not in PLANNERS.names():
             raise unknown_name("driver", driver, [*PLANNERS.names(), NAV2])
-        settings: dict[str, Any] = {"policy": file} if driver in _LEADING else {}
+        settings: dict[str, Any] = {**policy_parameters(file, ports)} if driver in _LEADING else {}
         area = options.area or group.floor_m
         if driver == EXPLORER and area is not None:
             settings["cells"] = _checked_area(area)

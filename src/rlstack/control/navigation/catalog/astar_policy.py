@@ -92,6 +92,8 @@ class Options:
 
     policy: str = ""
     """The policy file."""
+    policy_sha256: str = ""
+    """SHA-256 that the file must have; default: any."""
     tolerance_m: float = value(0.1, unit="m", above=0.0)
     unreachable_s: float = value(3.0, unit="s", at_least=0.0)
     path: PathSettings = field(default_factory=lambda: PathSettings(lookahead_s=5.0))
@@ -119,7 +121,7 @@ def build(robot: RobotSpec, *, loaded: Any = None, **options: Any) -> PathFollow
             raise UserError(
                 "The planner astar_policy needs a policy file: policy=runs/base_navigation-001/policy.onnx."
             )
-        loaded = load_policy(chosen.policy, robot=robot)
+        loaded = load_policy(chosen.policy, robot=robot, sha256=chosen.policy_sha256)
     body, period = BaseModel.of(robot), 1.0 / loaded.contract.rate_hz
     scanner = Scanner(body.lidar("scan"))
     global_planner = GridPathPlanner(body, scanner, chosen.path, chosen.grid or GridSettings.for_body(body), period)

@@ -163,6 +163,8 @@ class Options:
 
     policy: str
     """Policy file of the task base_exploration."""
+    policy_sha256: str = ""
+    """SHA-256 that the file must have; default: any."""
     cells: dict[str, Any] = field(default_factory=dict)
     """Fields of :class:`PolicyExplorerSettings`; those left out are as the policy was trained."""
 
@@ -178,9 +180,9 @@ def build(robot: RobotSpec, **options: Any) -> PolicyExplorer:
         UserError: The policy is refused, it does not explore or with other cells, the robot is no base or has no such
             lidar, or an option is unknown.
     """
-    mine = {name: options.pop(name) for name in ("policy", "cells") if name in options}
+    mine = {name: options.pop(name) for name in ("policy", "policy_sha256", "cells") if name in options}
     chosen = schema.load(Options, mine, "the options of the planner explorer_policy")
-    policy = load_policy(chosen.policy, robot=robot)
+    policy = load_policy(chosen.policy, robot=robot, sha256=chosen.policy_sha256)
     settings = _settings(chosen.cells, policy.contract, chosen.policy)
     frontier = build_explorer("utility", robot, **options)
     grid = frontier.global_planner.grids.settings
