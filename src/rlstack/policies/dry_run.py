@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import onnxruntime
@@ -22,6 +22,11 @@ _CASES = ((1, 0, 0.0), (3, 3, 0.5))
 
 _CASES_OF_PATHS = ((1, 3, -2.0), (2, 0, 100.0))
 """The same for graphs that follow a path: times before its first point and after its last."""
+
+_LONG_PATH = (1, 254, 0.0)
+"""A path that is as long as any that is sent, for which only sizes are computed."""
+
+_Case = tuple[int, int, float]
 
 
 def dry_run(
@@ -45,14 +50,29 @@ def dry_run(
     Raises:
         UserError: It fails, or returns another shape, a value that is not finite, or one beyond the contract's range.
     """
+    for case, batch, inputs in _cases(contract, constants or {}, _CASES, _CASES_OF_PATHS):
+        _try(session, contract, inputs, batch, where, case)
+
+
+def input_shapes(
+    contract: Contract, constants: Mapping[str, Array] | None = None
+) -> dict[str, dict[str, tuple[int, ...]]]:
+    """Return the shape of every input of the graph in each case that :func:`dry_run` tries, and for a long path."""
+    cases = _cases(contract, constants or {}, _CASES, (*_CASES_OF_PATHS, _LONG_PATH))
+    return {case: {name: value.shape for name, value in inputs.items()} for case, _, inputs in cases}
+
+
+def _cases(
+    contract: Contract, constants: Mapping[str, Array], cases: Sequence[_Case], of_paths: Sequence[_Case]
+) -> Iterator[tuple[str, int, dict[str, NDArray[np.float32]]]]:
+    """Yield each case's name, its batch, and every input of the graph."""
     named = {size for port in contract.inputs for size in port.dynamic}
-    for batch, more, since_s in _CASES + _CASES_OF_PATHS * bool(named):
+    for batch, more, since_s in (*cases, *(of_paths if named else ())):
         sizes = {name: least + more for name, least in signals.DYNAMIC.items() if name in named}
         inputs = {port.name: _at_rest(port, batch, sizes, since_s) for port in contract.inputs}
-        inputs.update({name: repeated(value, batch) for name, value in (constants or {}).items()})
+        inputs.update({name: repeated(value, batch) for name, value in constants.items()})
         inputs.update({STATE_PREFIX + s.name: np.zeros((batch, *s.shape), np.float32) for s in contract.state})
-        case = " and ".join([f"a batch of {batch}", *(f"{size} {name}" for name, size in sizes.items())])
-        _try(session, contract, inputs, batch, where, case)
+        yield " and ".join([f"a batch of {batch}", *(f"{size} {name}" for name, size in sizes.items())]), batch, inputs
 
 
 def repeated(value: Array, batch: int) -> NDArray[np.float32]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -10,11 +11,18 @@ from onnx import inliner, numpy_helper
 
 from rlstack.errors import UserError
 from rlstack.policies.contract import NEXT_STATE_PREFIX, STATE_PREFIX, Contract
+from rlstack.policies.operators import ALLOWED
 
 Shape = tuple[int | str, ...]
 
 STANDARD_DOMAINS = ("", "ai.onnx")
 """Domains of standard ONNX operators; both names mean the same set."""
+
+MAX_NODES = 5_000
+"""Nodes and constant tensors of a graph: those of rlstack's tasks have up to 700, and onnxruntime takes seconds for more."""
+
+_MAX_ELEMENTS = 2**25
+"""Elements of one constant tensor: a file of 64 MiB could claim more with types of half a byte."""
 
 _REAL_TYPES = frozenset(
     number for name, number in onnx.TensorProto.DataType.items() if name in ("DOUBLE",) or "FLOAT" in name
@@ -92,13 +100,27 @@ def _check_operators(model: onnx.ModelProto, where: str) -> None:
             f"{where}: the graph defines functions of its own ('{model.functions[0].name}')."
             " Inline them (write_policy does) and export the policy again."
         )
-    for graph in _graphs(model.graph):
+    graphs = list(_graphs(model.graph))
+    if (count := sum(len(graph.node) + len(graph.initializer) for graph in graphs)) > MAX_NODES:
+        raise UserError(
+            f"{where}: the graph has {count:,} nodes and weights, more than {MAX_NODES:,}. Export a smaller"
+            " network, or one whose loops are not unrolled."
+        )
+    if any(graph.sparse_initializer for graph in graphs):
+        raise UserError(f"{where}: the graph has sparse weights. Export it again with dense ones.")
+    for graph in graphs:
         for node in graph.node:
             if node.domain not in STANDARD_DOMAINS:
                 raise UserError(
                     f"{where}: the operator '{node.op_type}' of node '{node.name}' is from the domain"
                     f" '{node.domain}', which onnxruntime does not have everywhere. Export the policy again with"
                     " standard ONNX operators only."
+                )
+            if node.op_type not in ALLOWED:
+                raise UserError(
+                    f"{where}: the operator '{node.op_type}' of node '{node.name}' is not one of those that a policy"
+                    " may have: those of ordinary networks, without loops, branches, text, random numbers and sizes"
+                    " that depend on values. Export the policy again without it (docs/policy-file.md)."
                 )
 
 
@@ -107,6 +129,11 @@ def _check_tensor(owner: str, tensor: onnx.TensorProto, where: str) -> None:
         raise UserError(
             f"{where}: the weights '{owner}' are outside the file, and a policy is one file."
             " Export it again with external_data=False, or load it with its data and save it as one file."
+        )
+    if math.prod(tensor.dims) > _MAX_ELEMENTS:
+        raise UserError(
+            f"{where}: the weights '{owner}' have {math.prod(tensor.dims):,} values, more than {_MAX_ELEMENTS:,}."
+            " Export a smaller network."
         )
     try:
         values = numpy_helper.to_array(tensor)

@@ -11,9 +11,10 @@ from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.files import write_atomically
 from rlstack.policies.contract import Contract
-from rlstack.policies.dry_run import dry_run
+from rlstack.policies.dry_run import dry_run, input_shapes
 from rlstack.policies.family_contract import bind, check_family
 from rlstack.policies.graph_checks import check_graph, check_model, clean
+from rlstack.policies.graph_sizes import check_sizes
 from rlstack.policies.inference import Policy, open_session
 from rlstack.policies.released import find_policy
 from rlstack.policies.robot_contract import check_contract, check_robot
@@ -107,6 +108,7 @@ def _open(data: bytes, path: Path, robot: RobotSpec | None, max_bytes: int) -> P
     elif robot is not None:
         check_robot(contract, robot, where)
     check_model(package.model, where)
+    check_sizes(package.model, input_shapes(tried, constants), where)
     session = open_session(data, where)
     dry_run(session, tried, where, constants)
     if contract.needs_robot and robot is None:

@@ -26,6 +26,12 @@ from rlstack.policies.contract import METADATA_KEY, OLDEST_VERSION, SCHEMA_VERSI
 EXPORT_AGAIN = "Export the policy again with `rlstack export RUN`."
 
 _METADATA_FIELD = onnx.ModelProto.DESCRIPTOR.fields_by_name["metadata_props"].number
+_SMALL, _MAX_PARTS = 2**21, 500_000
+"""Bytes up to which a file is read without counting its parts, and the most parts."""
+
+_FIXED_BYTES = {1: 8, 5: 4}
+"""Bytes of the protobuf wire types of fixed size."""
+
 _VARINT, _BYTES = 0, 2  # protobuf wire types; the only ones at the top of an ONNX model
 _WIRE_TYPES = {
     number: _VARINT if field.cpp_type == field.CPPTYPE_INT64 else _BYTES
@@ -86,6 +92,8 @@ def unpack(data: bytes, where: str) -> Package:
                 texts.append(value)
                 continue
         digest.update(data[start:end])
+    if len(data) > _SMALL:
+        _check_parts(data, onnx.ModelProto.DESCRIPTOR, where)
     try:
         model = onnx.ModelProto.FromString(data)
     except DecodeError as error:
@@ -151,6 +159,36 @@ def _top_level(data: bytes, where: str) -> Iterator[tuple[int, int, int, int]]:
         if position > len(data):
             _truncated(where, position - len(data))
         yield number, start, payload, position
+
+
+def _check_parts(data: bytes, message: Any, where: str) -> None:
+    """Refuse a file of so many parts that reading it would take gigabytes: an empty part of 2 bytes takes 100 then."""
+    left = _MAX_PARTS
+    pending = [(message, 0, len(data))]
+    while pending:
+        kind, position, end = pending.pop()
+        fields = kind.fields_by_number
+        while position < end:
+            left -= 1
+            if left < 0:
+                raise UserError(
+                    f"{where} has more than {_MAX_PARTS:,} parts: it is no policy of a network. {EXPORT_AGAIN}"
+                )
+            tag, position = _varint(data, position, where)
+            field, wire = fields.get(tag >> 3), tag & 7
+            if wire == _VARINT:
+                _, position = _varint(data, position, where)
+            elif wire == _BYTES:
+                size, position = _varint(data, position, where)
+                if position + size > end:
+                    _truncated(where, position + size - end)
+                if field is not None and field.message_type is not None:
+                    pending.append((field.message_type, position, position + size))
+                position += size
+            elif wire in _FIXED_BYTES:
+                position += _FIXED_BYTES[wire]
+            else:
+                raise UserError(f"{where} is damaged at byte {position}. Copy it again. {EXPORT_AGAIN}")
 
 
 def _varint(data: bytes, position: int, where: str) -> tuple[int, int]:
