@@ -18,7 +18,19 @@ FILES = sorted(SOURCES.rglob("*.py"))
 
 FLOORS = {
     **dict.fromkeys(
-        ("arrays", "errors", "files", "kinds", "libraries", "processes", "registry", "resources", "schema"), 0
+        (
+            "arrays",
+            "errors",
+            "files",
+            "kinds",
+            "libraries",
+            "processes",
+            "registry",
+            "resources",
+            "schema",
+            "yaml_files",
+        ),
+        0,
     ),
     **dict.fromkeys(("fused", "robots", "interfaces"), 1),
     **dict.fromkeys(("policies", "sim", "hardware", "control", "data", "perception"), 2),

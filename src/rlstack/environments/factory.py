@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from rlstack import schema
 from rlstack.environments.environment_core import GOAL, OBSERVATIONS, POLICY, EnvironmentCore
 from rlstack.errors import UserError, unknown_name
@@ -17,6 +15,7 @@ from rlstack.sim.vector import BATCH, whole_steps
 from rlstack.tasks import TASKS
 from rlstack.tasks.quadrotor.task import QuadrotorTask
 from rlstack.training.recipe import recipe_files
+from rlstack.yaml_files import read_yaml
 
 _HEIGHT_IN_A_WORLD_M = 1.5
 _BATCH_RATE_HZ = 100.0
@@ -140,7 +139,7 @@ def _robot(task: str) -> RobotSpec:
     """
     files = recipe_files()
     for path in (*(files[name] for name in [task] if name in files), *files.values()):
-        recipe = yaml.safe_load(path.read_text())
+        recipe = read_yaml(path, "the recipe")
         if recipe.get("task") == task:
             return load_robot(recipe["robot"])
     raise UserError(f"robot: no recipe learns {task}, so it has no default robot: give a name or file.")

@@ -14,12 +14,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, ClassVar
 
-import yaml
-
 from rlstack.errors import UserError
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.runtime import ManagedNode
 from rlstack.processes import die_with_parent
+from rlstack.yaml_files import parse_yaml
 
 PROGRESS = "train/progress"
 """std_msgs/String with JSON: the fields of :class:`rlstack.training.run.Progress`."""
@@ -223,10 +222,7 @@ def recipe_for(order: TrainingRequest) -> Any:
             target = target.setdefault(folder, {})
             if not isinstance(target, dict):
                 raise UserError(f"overrides: '{key}' is not a recipe field: {folder} has no fields of its own.")
-        try:
-            target[name] = yaml.safe_load(text)
-        except yaml.YAMLError as error:
-            raise UserError(f"overrides: {word!r} is not allowed: its value is not valid YAML ({error}).") from error
+        target[name] = parse_yaml(text, f"overrides: the value of {word!r}")
     return recipe_from_data(data, f"{order.recipe} with {', '.join(words)}")
 
 

@@ -19,7 +19,7 @@ STANDARD_DOMAINS = ("", "ai.onnx")
 """Domains of standard ONNX operators; both names mean the same set."""
 
 MAX_NODES = 5_000
-"""Nodes and constant tensors of a graph: those of rlstack's tasks have up to 700, and onnxruntime takes seconds for more."""
+"""Nodes and constant tensors of a graph: rlstack's tasks have up to 700, and onnxruntime takes seconds for these."""
 
 _MAX_ELEMENTS = 2**25
 """Elements of one constant tensor: a file of 64 MiB could claim more with types of half a byte."""

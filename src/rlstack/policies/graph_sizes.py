@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -127,10 +127,11 @@ def _pass(walk: _Walk, node: onnx.NodeProto, attributes: Mapping[str, Any], robo
 
 def _outputs(walk: _Walk, node: onnx.NodeProto, inputs: list[_Value]) -> dict[str, _Value]:
     """Return the outputs of a node by name."""
-    if node.op_type in ELEMENTWISE | LOGICAL and len(node.output) == 1 and inputs:
+    if node.op_type in ELEMENTWISE | LOGICAL and inputs:
         kind = onnx.TensorProto.BOOL if node.op_type in LOGICAL else inputs[0].kind
         try:
-            return {node.output[0]: _Value(kind, np.broadcast_shapes(*(v.shape for v in inputs)))}
+            same = _Value(kind, np.broadcast_shapes(*(v.shape for v in inputs)))
+            return {name: replace(same) for name in node.output if name}  # Dropout also gives its mask
         except ValueError as error:
             _fails(walk, node, shortened(error))
     known = {name: walk.known[name] for name in node.input if name}

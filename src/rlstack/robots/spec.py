@@ -11,8 +11,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
-import yaml
-
 from rlstack import schema
 from rlstack.arrays import Array
 from rlstack.errors import UserError, unknown_name
@@ -21,6 +19,7 @@ from rlstack.registry import installed
 from rlstack.robots.joints import DrivenJoint
 from rlstack.robots.sensing import Camera, Lidar, Sensor, check_names
 from rlstack.schema import value
+from rlstack.yaml_files import parse_yaml, read_text
 
 Spec = TypeVar("Spec", bound="RobotSpec")
 
@@ -188,20 +187,13 @@ def load_robot(name_or_path: str | Path) -> RobotSpec:
         if name not in files:
             raise unknown_name("robot", name, files)
         path = files[name]
-    try:
-        text = path.read_text()
-    except OSError as error:
-        raise UserError(f"Cannot read the robot file {path}: {error.strerror}.") from error
-    return _parsed(text, str(path)).located(path.absolute().parent)
+    return _parsed(read_text(path, "the robot file"), str(path)).located(path.absolute().parent)
 
 
 @lru_cache(maxsize=64)
 def _parsed(text: str, where: str) -> RobotSpec:
     """Parse a robot file's text, cached: parsing takes some 15 ms, and all parts of a system need it."""
-    try:
-        data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise UserError(f"The robot file {where} is not valid YAML: {error}") from error
+    data = parse_yaml(text, f"the robot file {where}")
     if not isinstance(data, dict):
         raise UserError(f"{where}: the file must be a mapping of keys to values.")
     if (kind := data.get("kind")) not in kind_names():

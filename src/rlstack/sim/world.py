@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import yaml
 from numpy.typing import ArrayLike
 
 from rlstack import schema
@@ -26,6 +25,7 @@ from rlstack.sim.obstacle import Obstacle, parts_of
 from rlstack.sim.physics.models import check_switches
 from rlstack.sim.shapes import Shapes
 from rlstack.sim.world_generators import WORLD_GENERATORS, Point, WorldGenerator, WorldLayout
+from rlstack.yaml_files import parse_yaml, read_yaml
 
 if TYPE_CHECKING:
     from rlstack.sim.maps.floor_map import FloorMap
@@ -181,11 +181,7 @@ def load_world(text: str | Path) -> World:
 
 def read_world(path: Path) -> WorldFile:
     """Read a world file; raise ``UserError`` if it cannot be read or is invalid."""
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UserError(f"Cannot read the world {path}: {' '.join(str(error).split())}.") from error
-    return schema.load(WorldFile, data, str(path))
+    return schema.load(WorldFile, read_yaml(path, "the world"), str(path))
 
 
 def generate(file: WorldFile, name: str, seed: int | None = None, *, where: str = "the world file") -> World:
@@ -285,8 +281,8 @@ def _settings(text: str) -> tuple[str, dict[str, Any]]:
     if "=" not in tail or not rest:
         return text, {}
     try:
-        found = yaml.safe_load("{" + tail.replace("=", ": ") + "}")
-    except yaml.YAMLError:
+        found = parse_yaml("{" + tail.replace("=", ": ") + "}", f"World '{text}'")
+    except UserError:
         found = None
     if not isinstance(found, dict) or ":" not in rest:
         raise UserError(f"World '{text}': write settings after a seed, as in 'clutter:7:difficulty=0.8,radius_m=0.2'.")

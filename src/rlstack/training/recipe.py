@@ -17,6 +17,7 @@ from rlstack.robots import robot_names
 from rlstack.schema import value
 from rlstack.tasks import TASKS
 from rlstack.training import ALGORITHMS
+from rlstack.yaml_files import read_yaml
 
 Task = TypeVar("Task")
 Settings = TypeVar("Settings")
@@ -95,15 +96,7 @@ def read_recipe(path: Path) -> Recipe[Any, Any]:
     Raises:
         UserError: It cannot be read, is not YAML, or is refused as by :func:`load_recipe`.
     """
-    try:
-        data = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise UserError(f"Cannot read the recipe {path}: {error.strerror}.") from error
-    except yaml.YAMLError as error:
-        raise UserError(f"The recipe {path} is not valid YAML: {error}") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"The recipe {path} is not text: give a YAML file.") from error
-    return recipe_from_data(data, str(path))
+    return recipe_from_data(read_yaml(path, "the recipe"), str(path))
 
 
 def recipe_from_data(data: Any, where: str) -> Recipe[Any, Any]:

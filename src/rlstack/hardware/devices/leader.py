@@ -8,10 +8,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-import yaml
 
 from rlstack import schema
 from rlstack.errors import UserError
@@ -19,6 +16,7 @@ from rlstack.hardware.devices import TeleopInput
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.libraries import import_library
 from rlstack.schema import value
+from rlstack.yaml_files import read_yaml
 
 TICKS = 4096
 """Encoder ticks per revolution (STS3215 data sheet, 12 bits)."""
@@ -72,11 +70,7 @@ class Leader:
     def __init__(self, where: str, robot: Manipulator) -> None:
         if not where:
             raise UserError("The device leader needs its file: leader:FILE.yaml, with port and servos.")
-        try:
-            data = yaml.safe_load(Path(where).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise UserError(f"The leader arm's file {where} cannot be read: {error}.") from error
-        self._arm: LeaderArm = schema.load(LeaderArm, data, where)
+        self._arm: LeaderArm = schema.load(LeaderArm, read_yaml(where, "the leader arm's file"), where)
         known = [drive.name for drive in robot.drives]
         for servo in self._arm.servos:
             if servo.joint not in known:

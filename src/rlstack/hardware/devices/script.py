@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import yaml
 
 from rlstack import schema
 from rlstack.errors import UserError
 from rlstack.hardware.devices import STOP, TeleopInput
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.schema import value
+from rlstack.yaml_files import read_yaml
 
 Three = tuple[float, float, float]
 
@@ -56,11 +55,7 @@ class Script:
     def __init__(self, where: str, robot: Manipulator) -> None:
         if not where:
             raise UserError("The device script needs its file: script:FILE.yaml.")
-        try:
-            data = yaml.safe_load(Path(where).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise UserError(f"The script {where} cannot be read: {error}.") from error
-        self._moves = schema.load(Moves, data, where).moves
+        self._moves = schema.load(Moves, read_yaml(where, "the script"), where).moves
         self.open()
 
     def open(self) -> None:
