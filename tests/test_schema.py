@@ -150,15 +150,17 @@ def test_check_refuses_an_instance_that_was_changed_out_of_range() -> None:
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 natural = st.floats(0.0, 1e300)
+seconds = st.just(0.0) | st.floats(1e-15, 1e12)
+
 outers = st.builds(
     Outer,
     name=st.text(),
     count=st.integers(1, 10),
-    rate_hz=st.floats(0.0, 1e300, exclude_min=True),
+    rate_hz=st.floats(1e-15, 1e5),
     mode=st.sampled_from(["fast", "slow"]),
     device=st.sampled_from(["cpu", "cuda"]),
     on=st.booleans(),
-    pair=st.tuples(natural, natural),
+    pair=st.tuples(seconds, seconds),
     many=st.lists(st.integers(-(2**53), 2**53)).map(tuple),
     nested=st.lists(st.tuples(natural, natural)).map(tuple),
     inner=st.builds(Inner, depth_m=st.floats(0.1, 12.0)),
@@ -167,6 +169,19 @@ outers = st.builds(
     maybe=st.none() | st.integers(-(2**53), 2**53),
     either=finite,
 )
+
+
+@given(st.sampled_from([1.0, -1.0]), st.floats(1e7, 1e308) | st.just(1e308) | st.floats(5e-324, 1e-16))
+def test_a_number_with_a_unit_is_one_of_this_world(sign: float, number: float) -> None:
+    assert "rate_hz" in refused(rate_hz=sign * number) and "must be" in refused(rate_hz=sign * number)
+    assert "depth_m" in refused(inner={"depth_m": sign * number})
+    assert schema.load(Outer, {"name": "n", "either": sign * number}, "f").either == sign * number  # it has no unit
+
+
+def test_the_bounds_of_a_unit_are_said() -> None:
+    assert refused(rate_hz=1e308) == "rate_hz: 1e+308 is not allowed: must be within 100000 Hz."
+    assert refused(rate_hz=5e-324) == "rate_hz: 5e-324 is not allowed: must be 0 or at least 1e-15 Hz."
+    assert refused(pair=[0.0, 1e13]) == "pair: 10000000000000.0 is not allowed: must be within 1e+12 s."
 
 
 @settings(deadline=None)

@@ -189,7 +189,30 @@ def _check_allowed(loaded: Any, allowed: Any, where: str, at: str) -> None:
             if (bound := allowed.get(key)) is not None and not holds(item, bound):
                 words = f"{key.replace('_', ' ')} {bound}{unit}"
                 raise UserError(f"{where}: {at}: {_show(item)} is not allowed: must be {words}.")
+        if unit and (most := _LARGEST.get(unit.strip(), _LARGEST_OF_OTHERS)) < abs(item):
+            raise UserError(f"{where}: {at}: {_show(item)} is not allowed: must be within {most:g}{unit}.")
+        if unit and 0.0 < abs(item) < _SMALLEST:
+            raise UserError(f"{where}: {at}: {_show(item)} is not allowed: must be 0 or at least {_SMALLEST:g}{unit}.")
 
+
+_LARGEST = {
+    "kg": 1e5,
+    "kg m^2": 1e7,
+    "m": 1e6,
+    "m/s": 1e4,
+    "m/s^2": 1e6,
+    "rad": 1e4,
+    "rad/s": 1e6,
+    "rad/s^2": 1e9,
+    "Hz": 1e5,
+    "N": 1e8,
+    "N m": 1e8,
+}
+"""Largest magnitude by unit: far beyond any robot, so that squares and products of such numbers stay finite."""
+
+_LARGEST_OF_OTHERS = 1e12
+_SMALLEST = 1e-15
+"""Smallest magnitude but 0 of a number with a unit, so that quotients stay finite."""
 
 _BOUNDS = {"above": operator.gt, "at_least": operator.ge, "at_most": operator.le}
 

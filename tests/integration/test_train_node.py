@@ -149,7 +149,7 @@ def test_a_bad_order_is_refused_in_one_sentence(tmp_path):
         ("quadrotor_hover", ("envs=0",), "envs: 0 is not allowed"),
         ("quadrotor_hover", ("selection.episodes=many",), "selection.episodes: 'many' is not allowed"),
         ("quadrotor_hover", ("name.x=16",), "'name.x' is not a recipe field"),
-        ("quadrotor_hover", ("envs=[16",), "overrides: 'envs=[16' is not allowed: its value is not valid YAML"),
+        ("quadrotor_hover", ("envs=[16",), "The value of the override 'envs=[16' is not valid YAML"),
     ],
 )
 def test_what_the_recipe_does_not_allow_is_refused(tmp_path, recipe, overrides, said):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from rlstack import schema
 from rlstack.errors import UserError
+from rlstack.kinds import find_kind
 from rlstack.kinds.quadrotor.spec import Quadrotor, RotorModel, load_quadrotor
 from rlstack.robots import robot_names
 from rlstack.robots.spec import robot_files
@@ -253,3 +255,27 @@ def test_speed_for_thrust_undoes_thrust(c1: float, c2: float, speeds: list[float
     np.testing.assert_allclose(model.speed_for_thrust(model.thrust(np.array(speeds))), speeds, rtol=1e-6)
     assert model.speed_for_thrust(np.array(1e9)) == 2500.0
     assert model.speed_for_thrust(np.array(-1.0)) == 0.0
+
+
+def leaves(data: object, at: tuple[object, ...] = ()) -> Iterator[tuple[object, ...]]:
+    """Yield the path to every number in plain data."""
+    if isinstance(data, (dict, list)):
+        for key, item in data.items() if isinstance(data, dict) else enumerate(data):
+            yield from leaves(item, (*at, key))
+    elif isinstance(data, (int, float)) and not isinstance(data, bool):
+        yield at
+
+
+@pytest.mark.parametrize("name", ["crazyflie", "turtlebot3_burger", "panda", "go1"])
+@pytest.mark.parametrize("number", [1e308, -1e308, 1e15, 1e400, math.nan, 10**400])
+def test_no_robot_has_a_number_beyond_this_world(name: str, number: float) -> None:
+    data = yaml.safe_load(robot_files()[name].read_text())
+    kind = find_kind(data["kind"]).load("spec")
+    for path in leaves(data):
+        changed = copy.deepcopy(data)
+        inner = changed
+        for key in path[:-1]:
+            inner = inner[key]
+        inner[path[-1]] = number
+        with pytest.raises(UserError, match=r"mine\.yaml: "):
+            schema.load(kind, changed, "mine.yaml")

@@ -149,7 +149,7 @@ def test_a_world_that_is_not_there_is_refused(text: str, said: str) -> None:
         ),
         (("downwash: false", "downwsh: false"), "physics: Unknown physics model 'downwsh'. Nearest: downwash."),
         (("seed: 4", "starts: {count: 500}"), "start places 1 m apart, not 500"),
-        (("seed: 4", "seed: [4"), "Cannot read the world"),
+        (("seed: 4", "seed: [4"), "is not valid YAML"),
         ((MINE, "warehouse"), "the file must be a mapping of keys to values, not 'warehouse'."),
     ],
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.training.run_folder import RECIPE, RUN_LOCK, create_folder, is_unused, lock_folder
+from rlstack.training.run_folder import RECIPE, RUN_LOCK, create_folder, is_unused, lock_folder, room_needed
 
 HOLD = """
 import sys
@@ -54,3 +54,37 @@ def test_a_new_one_is_held_and_holds_nothing(tmp_path: Path) -> None:
         assert not is_unused(folder)
     with pytest.raises(UserError, match="exists already and is never overwritten"), create_folder(folder):
         pass
+
+
+FILL = """
+import resource, signal, sys
+from pathlib import Path
+from torch.utils.tensorboard import SummaryWriter
+from rlstack.errors import UserError
+from rlstack.training.run_folder import room_needed
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+folder = Path(sys.argv[1])
+try:
+    with room_needed(folder), SummaryWriter(str(folder)) as writer:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))  # as a full disk: a write comes back with an error
+        for step in range(100_000):
+            writer.add_scalar("reward", 1.0, step)
+            if step % 50 == 0:
+                writer.flush()
+except UserError as error:
+    print(error)
+"""
+
+
+def test_a_disk_that_fills_while_tensorboard_writes_is_said_in_a_sentence(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", FILL, str(tmp_path)], capture_output=True, text=True, timeout=60)
+    assert done.stdout == (
+        f"Training stopped: cannot write to {tmp_path}: File too large. Make room there, and go on from the last"
+        f" checkpoint with `rlstack train --resume {tmp_path}`.\n"
+    )
+    assert "Traceback" not in done.stderr
+
+
+def test_other_errors_of_files_are_not_those_of_the_folder(tmp_path: Path) -> None:
+    with pytest.raises(BrokenPipeError), room_needed(tmp_path):
+        raise BrokenPipeError(32, "the terminal was closed")

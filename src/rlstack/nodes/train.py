@@ -222,7 +222,7 @@ def recipe_for(order: TrainingRequest) -> Any:
             target = target.setdefault(folder, {})
             if not isinstance(target, dict):
                 raise UserError(f"overrides: '{key}' is not a recipe field: {folder} has no fields of its own.")
-        target[name] = parse_yaml(text, f"overrides: the value of {word!r}")
+        target[name] = parse_yaml(text, f"the value of the override {word!r}")
     return recipe_from_data(data, f"{order.recipe} with {', '.join(words)}")
 
 

@@ -81,8 +81,8 @@ class RevoluteJoint(_PositionJoint):
     """A revolute joint with a position loop."""
 
     unit: ClassVar[str] = "rad"
-    position_min_rad: float | None = None
-    position_max_rad: float | None = None
+    position_min_rad: float | None = value(None, unit="rad")
+    position_max_rad: float | None = value(None, unit="rad")
     """Without both it rotates without limit."""
     velocity_max_rad_s: float = value(unit="rad/s", above=0.0)
     effort_max_n_m: float = value(unit="N m", above=0.0)

@@ -70,7 +70,7 @@ class Link:
     position_m: Three = value((0.0, 0.0, 0.0), unit="m")
     """Pose of its frame, and of the joint, in its parent's frame."""
     rpy_rad: Three = value((0.0, 0.0, 0.0), unit="rad")
-    axis: Three = (0.0, 0.0, 1.0)
+    axis: Three = value((0.0, 0.0, 1.0), at_least=-1e6, at_most=1e6)
     """The joint's axis of rotation or translation, in the link's own frame."""
     inertial: LinkInertial | None = None
     """Without it, the link is a massless frame."""

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.arrays import Mask
+from rlstack.errors import UserError
 from rlstack.schema import value
 from rlstack.sim.obstacle import Obstacle
 
@@ -22,6 +23,9 @@ Rectangle = tuple[float, float, float, float]
 
 STEP_M = 0.1
 """Spacing of the grid's points, m."""
+
+MAX_FLOOR_M2 = 50_000.0
+"""Largest floor on which start positions are looked for, m^2, which takes seconds."""
 
 _ROUNDING_M = 1e-6
 
@@ -61,6 +65,7 @@ def find_starts(
 
     Raises:
         NoRoom: The origin is not free, there are too few positions, or a part of the floor is unreachable.
+        UserError: The floor is too large.
     """
     grid = _Grid(inside)
     # With half a step of extra clearance, the straight line between two neighbouring free points is free, too.
@@ -93,6 +98,12 @@ class _Grid:
         edges = np.array(inside)
         low = np.minimum(np.ceil(edges[:, :2].min(axis=0) / STEP_M - 1e-9), 0).astype(int)
         high = np.maximum(np.floor(edges[:, 2:].max(axis=0) / STEP_M + 1e-9), 0).astype(int)
+        across, along = (high - low) * STEP_M
+        if across * along > MAX_FLOOR_M2:
+            raise UserError(
+                f"The world's floor is {across:g} x {along:g} m, more than {MAX_FLOOR_M2:g} m^2, in which start places"
+                " can be looked for: make it smaller under 'settings'."
+            )
         self._low, self._edges = low, edges
         # Division keeps decimal values: 3 / 10 is 0.3, but 3 * 0.1 is not.
         self._x, self._y = (np.arange(low[a], high[a] + 1) / round(1.0 / STEP_M) for a in (0, 1))

@@ -40,6 +40,7 @@ from rlstack.training.run_folder import (
     lock_folder,
     never_learned,
     recipe_of,
+    room_needed,
     save_checkpoint,
 )
 from rlstack.verification.training_evaluation import Evaluator
@@ -236,7 +237,11 @@ class _Run:
         saved_at = time.monotonic()
         waiting: dict[str, Any] | None = None
         # drop scalars after the checkpoint: their iterations repeat
-        with deferred_interrupt() as stop, SummaryWriter(str(self.folder), purge_step=self._steps() + 1) as writer:
+        with (
+            room_needed(self.folder),
+            deferred_interrupt() as stop,
+            SummaryWriter(str(self.folder), purge_step=self._steps() + 1) as writer,
+        ):
             while self.iteration < self.iterations and not stop.is_set():
                 progress = self._iterate(writer)
                 if waiting is not None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
+import threading
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +25,38 @@ RECIPE, CHECKPOINT, POLICY, FIGURES = "recipe.yaml", "checkpoint.pt", "policy.on
 
 RUN_LOCK = "run.lock"
 """Lock file of the training process."""
+
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
+"""What a disk answers that is full, over its quota, gone read-only or broken."""
+
+
+@contextmanager
+def room_needed(folder: Path) -> Iterator[None]:
+    """Refuse a full or failing disk in a sentence, whoever writes to the run's folder, such as TensorBoard.
+
+    Raises:
+        UserError: The disk took no more.
+    """
+    before = threading.excepthook
+
+    def quiet(what: threading.ExceptHookArgs) -> None:
+        # TensorBoard's thread raises it again in ours, at the next scalar
+        if not (isinstance(what.exc_value, OSError) and what.exc_value.errno in _NO_ROOM):
+            before(what)
+
+    threading.excepthook = quiet
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        raise UserError(
+            f"Training stopped: cannot write to {folder}: {error.strerror}. Make room there, and go on from the last"
+            f" checkpoint with `rlstack train --resume {folder}`."
+        ) from error
+    finally:
+        threading.excepthook = before
 
 
 def new_folder(name: str, root: Path = Path("runs")) -> Path:

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstack import schema
+from rlstack.errors import UserError
 from rlstack.resources import list_resources
 from rlstack.sim.obstacle import Obstacle
 from rlstack.sim.world import World, WorldFile, generate, load_world, read_world, world_names
@@ -259,3 +260,40 @@ def test_a_corridor_is_closed_at_the_height_of_a_hand(seed: int) -> None:
     around = np.column_stack([np.cos(angles), np.sin(angles), np.zeros_like(angles)])
     for x, y, _ in drawn.starts_m:
         assert np.isfinite(drawn.cast(np.tile([x, y, 1.9], (360, 1)), around, 60.0)).all()
+
+
+TOO_LARGE = {
+    "empty": {"size_m": [1000, 1000, 5]},
+    "forest": {"size_m": [500, 500]},
+    "floor_map": {"size_m": [500, 1e6]},
+}
+
+
+@pytest.mark.parametrize("name", TOO_LARGE)
+def test_a_floor_that_would_take_minutes_or_the_machine_s_memory_is_refused(name: str) -> None:
+    started = time.monotonic()
+    with pytest.raises(UserError, match=r"m\^2"):
+        generate(schema.load(WorldFile, {"generator": name, "settings": TOO_LARGE[name]}, "f"), name, 0)
+    assert time.monotonic() - started < 5.0
+
+
+NUMBERS = {
+    (name, field.name)
+    for name in WORLD_GENERATORS.names()
+    for field in dataclasses.fields(WORLD_GENERATORS.load(name).settings)
+    if field.name.endswith("_m")
+}
+
+
+@pytest.mark.parametrize(("name", "field"), sorted(NUMBERS))
+@pytest.mark.parametrize("number", [1e308, -1e308, 5e-324, 1e-15, 1e9, 1e154])
+def test_a_hostile_length_is_refused_or_drawn(name: str, field: str, number: float) -> None:
+    for given_value in (number, [number, number], [number] * 3, [1.0, number], [-number, number]):
+        started = time.monotonic()
+        try:
+            made = generate(schema.load(WorldFile, {"generator": name, "settings": {field: given_value}}, "f"), name, 0)
+        except UserError as error:
+            assert str(error)
+        else:
+            assert np.isfinite(made.bounds_m).all()
+        assert time.monotonic() - started < 20.0

@@ -40,7 +40,7 @@ class Rotor:
     """One rotor: its position and the direction of its reaction torque on the body."""
 
     name: str
-    position_m: tuple[float, float, float]
+    position_m: tuple[float, float, float] = value(unit="m")
     """In ``base_link`` (FLU)."""
     yaw_torque_sign: Literal[-1, 1]
     """+1: its reaction torque on the body is about +z (the rotor spins clockwise seen from above)."""
@@ -143,7 +143,7 @@ class Battery:
 
     enabled: bool = True
     """Whether simulators compute it by default."""
-    cells: int = value(at_least=1)
+    cells: int = value(at_least=1, at_most=1000)
     """In series."""
     capacity_ah: float = value(unit="A h", above=0.0)
     internal_resistance_ohm: float = value(unit="ohm", above=0.0)

@@ -24,6 +24,9 @@ _LONG, _THIN_M, _THICK_M = 5.0, 0.06, 0.65
 _HEADROOM = 4.0
 """Height of the bounds, in heights of the obstacles."""
 
+MAX_FLOOR_M2 = 10_000.0
+"""Largest floor for a robot of up to 0.2 m radius, m^2: its grid has millions of cells."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class FloorMapSettings:
@@ -33,7 +36,7 @@ class FloorMapSettings:
     """One of :data:`rlstack.sim.maps.generators.MAP_GENERATORS`."""
     difficulty: float = value(0.5, at_least=0.0, at_most=1.0)
     """Difficulty: narrower passages, more obstacles, farther goals."""
-    radius_m: float = value(0.105, unit="m", above=0.0, at_most=5.0)
+    radius_m: float = value(0.105, unit="m", at_least=0.02, at_most=5.0)
     """Radius of the robot; the map of a larger robot is larger."""
     size_m: tuple[float, float] | None = value(None, unit="m", above=0.0)
     """Size of the floor, outer walls included; none: 8 x 8 m, scaled up for a radius above 0.2 m."""
@@ -41,6 +44,14 @@ class FloorMapSettings:
     """Least length of the shortest path to the goal; none: 0.3 to 0.5 of the floor's shorter side, by difficulty."""
     at_most_m: float | None = value(None, unit="m", above=0.0)
     """Greatest length of the shortest path to the goal; none: any."""
+
+    def __post_init__(self) -> None:
+        scale = max(1e-3, scale_of(self.radius_m))
+        if self.size_m is not None and self.size_m[0] * self.size_m[1] > MAX_FLOOR_M2 * scale**2:
+            raise ValueError(
+                f"size_m: {list(self.size_m)} is not allowed: for a radius of {self.radius_m:g} m the floor must have"
+                f" at most {MAX_FLOOR_M2 * scale**2:g} m^2."
+            )
 
 
 def draw(settings: FloorMapSettings, seed: int) -> WorldLayout:
