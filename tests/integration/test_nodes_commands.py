@@ -162,6 +162,7 @@ def flying(hover_policy: Path, listener: Listener) -> Iterator[dict[str, NodePro
 
 def test_arming_stopping_resetting_and_a_bad_parameter(flying: dict[str, NodeProcess], listener: Listener) -> None:
     odometry, modes = listener.hear(topics.ODOM), listener.hear(topics.GUARD_MODE, "latched", depth=10)
+    reasons = listener.hear(topics.GUARD_REASON, "latched", depth=10)
     listener.until(lambda: odometry and modes, "the start")
 
     for _ in range(20):  # the guard may hear the robot later than this listener
@@ -190,6 +191,7 @@ def test_arming_stopping_resetting_and_a_bad_parameter(flying: dict[str, NodePro
 
     assert listener.call(Trigger, topics.ESTOP, Trigger.Request()).success
     listener.until(lambda: modes[-1].data == "estop", "the emergency stop")
+    listener.until(lambda: reasons[-1].data == "requested", "its reason")
     refused = listener.call(SetBool, topics.ARM, SetBool.Request(data=True))
     assert not refused.success and "emergency stop" in refused.message
     listener.until(lambda: heights(odometry)[-1] < 0.1, "the fall")

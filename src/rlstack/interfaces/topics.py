@@ -30,6 +30,8 @@ SCAN = "scan"
 POLICY_PREFIX = "policy/"
 """Prefix of the policy node's commands; the guard alone publishes the topics without it."""
 GUARD_MODE = "guard/mode"
+GUARD_REASON = "guard/reason"
+"""Why the guard is in its mode; sent just before :data:`GUARD_MODE`. Latched."""
 GUARD_INTERVENTIONS = "guard/interventions"
 """Number of times that the guard has taken over from the policy since it was configured."""
 LIVE_CHECK = "live_check"
@@ -79,6 +81,7 @@ TYPES: dict[str, str] = {
     PEOPLE: "sensor_msgs/msg/PointCloud2",
     MAP: "nav_msgs/msg/OccupancyGrid",
     GUARD_MODE: "std_msgs/msg/String",
+    GUARD_REASON: "std_msgs/msg/String",
     GUARD_INTERVENTIONS: "std_msgs/msg/UInt32",
     LIVE_CHECK: "std_msgs/msg/String",
     DIAGNOSTICS: "diagnostic_msgs/msg/DiagnosticArray",

@@ -22,6 +22,7 @@ from rlstack.kinds import find_kind
 from rlstack.nodes.command_messages import command_message, without_stamps
 from rlstack.nodes.guard_parameters import guard_config, guard_parameters
 from rlstack.nodes.kind_topics import kind_topics
+from rlstack.nodes.mode_publisher import ModePublisher
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.runtime import ManagedNode
 from rlstack.robots import load_robot
@@ -88,10 +89,7 @@ class GuardNode(ManagedNode):
         plain = without_stamps(kind.COMMAND_TYPE, self.parameters, lock_step=self.lock_step)
         self._message = command_message(signal.name, names, plain=plain, reach_s=self.guard.config.reach_s)
         self._commands = self.publisher(type(self._message.message), self._topic, "command")
-        self._modes = self.publisher(topics.type_of(topics.GUARD_MODE), topics.GUARD_MODE, "latched")
-        interventions = topics.type_of(topics.GUARD_INTERVENTIONS)
-        self._interventions = self.publisher(interventions, topics.GUARD_INTERVENTIONS, "latched")
-        self._intervened = -1
+        self._shown = ModePublisher(self)
         quality: topics.Quality = "sensor_in_reliable" if self.lock_step else "sensor_in"
         self.subscriber(seen, observed[0].topic, self._on_observation, quality, raw=True)
         self.subscriber(command, topics.POLICY_PREFIX + self._topic, self._on_policy, "command", raw=True)
@@ -369,14 +367,7 @@ class GuardNode(ManagedNode):
             else:
                 self.get_logger().warning(sentence)
         self._mode, self._reason = mode, reason
-        if self._intervened != self.guard.interventions:
-            self._intervened = self.guard.interventions
-            count = topics.type_of(topics.GUARD_INTERVENTIONS)()
-            count.data = self._intervened
-            self._interventions.publish(count)
-        message = topics.type_of(topics.GUARD_MODE)()
-        message.data = str(mode)
-        self._modes.publish(message)
+        self._shown.publish(str(mode), reason, self.guard.interventions)
 
     def _begin_episode(self) -> None:
         """Reset: stamps jumped, because the robot or its clock was reset."""
