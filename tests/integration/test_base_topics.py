@@ -15,6 +15,7 @@ from std_srvs.srv import SetBool
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.map_messages import OCCUPIED, UNKNOWN, read_map
+from rlstack.interfaces.messages import BatteryMessage
 from rlstack.nodes.guard import GuardNode
 from rlstack.nodes.map import MapNode
 from rlstack.nodes.planner import PlannerNode
@@ -86,8 +87,15 @@ def test_a_real_base_waits_to_be_armed_and_stops_where_the_policy_dies(
     goals.publish(base.goal(5.0, 0.0))  # as RViz does, from a writer that does not latch
     listener.until(lambda: policy.status()[1]["steps"] > 3, "steps")
     assert base.pose[0] == 0.0
-    response = listener.call(SetBool, topics.ARM, SetBool.Request(data=True))
-    assert response.success, response.message
+    battery = listener.node.create_publisher(
+        topics.type_of(topics.BATTERY), topics.BATTERY, topics.quality("sensor_out")
+    )
+    listener.until(lambda: battery.get_subscription_count() == 1, "a guard that hears the battery")
+    for charge, answer in ((0.05, "the battery is at 5%, below the critical 10%"), (0.8, "armed")):
+        battery.publish(BatteryMessage(topics.type_of(topics.BATTERY)()).fill(base.stamp_ns, 11.0, -1.0, charge))
+        listener.until(lambda charge=charge: f"{charge:.0%}" in guard.status()[1].get("battery", ""), "the battery")
+        response = listener.call(SetBool, topics.ARM, SetBool.Request(data=True))
+        assert response.success == (answer == "armed") and answer in response.message
     listener.until(lambda: base.twist[0] > 0.2, "driving")
     policy.stop()
     listener.until(lambda: not base.twist.any(), "a stop")

@@ -33,6 +33,32 @@ class GuardConfig(ABC):
     recover_after_s: float = value(
         1.0, unit="s", at_least=0.0, text="How long a late policy must be on time again before it commands again"
     )
+    observation_rate_share: float = value(
+        0.5,
+        unit="1",
+        at_least=0.0,
+        at_most=1.0,
+        text="Share of the control rate below which the rate of observations is warned of",
+    )
+    battery_low: float = value(0.2, unit="1", at_least=0.0, at_most=1.0, text="Charge below which the guard warns")
+    battery_critical: float = value(
+        0.1, unit="1", at_least=0.0, at_most=1.0, text="Charge below which the robot lands or stops and is not armed"
+    )
+    """PX4's BAT_LOW_THR and BAT_CRIT_THR have the same defaults."""
+    battery_low_v: float = value(
+        3.2, unit="V", at_least=0.0, text="Voltage of a cell instead of battery_low, where no charge is measured"
+    )
+    battery_critical_v: float = value(
+        3.0, unit="V", at_least=0.0, text="Voltage of a cell instead of battery_critical, where no charge is measured"
+    )
+    """Under load; those of the Crazyflie's firmware (pm.h) for lithium polymer cells."""
+    battery_cells: int = value(
+        0, unit="", at_least=0, text="Cells of the battery in series; 0: those of the robot file, if it has them"
+    )
+    battery_confirm_s: float = value(
+        2.0, unit="s", at_least=0.0, text="How long the charge must stay critical before the robot lands or stops"
+    )
+    """A voltage sags under load: one measurement must not end a flight."""
 
     @property
     @abstractmethod

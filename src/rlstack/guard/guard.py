@@ -10,9 +10,11 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.guard.battery import BatteryMonitor
 from rlstack.guard.decision import CommonMode, Decision, Mode
 from rlstack.guard.observation import parse
 from rlstack.guard.policy_monitor import SLACK_S, Clock, PolicyMonitor
+from rlstack.guard.rate import RateMonitor
 from rlstack.interfaces.kind_signals import shape_of
 from rlstack.interfaces.signals import COMMANDED
 
@@ -88,6 +90,8 @@ class Guard(ABC, Generic[Seen]):
         self.reset_policy: Callable[[], bool] = lambda: True
         """Called before the policy gets control back: requests its reset, and returns whether that is done. It is
         called again with every observation until it is; meanwhile the guard goes on."""
+        self.battery = BatteryMonitor(config)
+        self._rate = RateMonitor(config.control_rate_hz, config.observation_rate_share)
         self._clock = Clock(config.observation_timeout_s)
         self._monitor = PolicyMonitor(self.elements, config.staleness_s, config.period_s, config.observation_delay_s)
         self._seen: Seen | None = None
@@ -112,6 +116,11 @@ class Guard(ABC, Generic[Seen]):
     def notes(self) -> str:
         """What it cannot check, as a sentence; empty if it checks everything."""
         return ""
+
+    @property
+    def warning(self) -> str:
+        """What diagnostics warn of in any mode, as a sentence: a low battery, few observations; or empty."""
+        return "; ".join(filter(None, (self.battery.low, self._rate.low(self._clock.elapsed_s))))
 
     # Implemented by each kind of robot.
 
@@ -168,6 +177,8 @@ class Guard(ABC, Generic[Seen]):
         broken = self._broken_limit(seen)
         if broken:
             return False, f"outside the limits already: {broken}"
+        if self.battery.forbids_arming:
+            return False, self.battery.forbids_arming
         self.stopped_unseen = False
         self._monitor.forget()
         self._monitor.restart_stamps()  # a policy that answered while disarmed may answer the same observation again
@@ -218,9 +229,12 @@ class Guard(ABC, Generic[Seen]):
         if unseen:
             late = self._unseen(silent_s)
         self.in_a_row = 1 if unseen else self.in_a_row + 1
+        if unseen:
+            self._rate.restart()
+        self._rate.observed(t)
         self._seen, self._seen_t, self._newest_stamp_s = seen, t, stamp_s
         if self.mode is CommonMode.POLICY:
-            broken = self._broken_limit(seen)
+            broken = self._broken(seen)
             if broken:
                 return self._take_over(t, before, broken, may_return=False)
             if late:
@@ -229,6 +243,10 @@ class Guard(ABC, Generic[Seen]):
         if self._acts:
             return self._act(t, before, seen)
         return self._off(before)
+
+    def on_battery(self, time_s: float, percentage: float, voltage_v: float) -> None:
+        """Process a battery state (charge, 0 to 1, and V; NaN where not measured); the next observation acts on it."""
+        self.battery.receive(self._advance(time_s), percentage, voltage_v)
 
     def on_policy_command(self, time_s: float, stamp_s: float, command: NDArray[np.floating]) -> Decision:
         """Process a policy's command that answers the observation stamped ``stamp_s``.
@@ -279,6 +297,7 @@ class Guard(ABC, Generic[Seen]):
             self._monitor.restart_stamps()
             self._newest_stamp_s = -math.inf
             self.in_a_row = 0
+            self._rate.restart()
         return self._clock.elapsed_s
 
     def _fresh(self, stamp_s: float, signals: Signals) -> Seen | str:
@@ -288,6 +307,10 @@ class Guard(ABC, Generic[Seen]):
         if stamp_s <= self._newest_stamp_s:
             return f"the observation's stamp does not go forward ({stamp_s:.3f} after {self._newest_stamp_s:.3f} s)"
         return self._parse(stamp_s, signals)
+
+    def _broken(self, seen: Seen) -> str:
+        """Return why the policy must not command any more, the robot's limits or its battery; or an empty string."""
+        return self._broken_limit(seen) or self.battery.critical
 
     @property
     def _newest(self) -> Seen:

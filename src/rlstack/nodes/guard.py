@@ -142,6 +142,7 @@ class GuardNode(ManagedNode):
         warning = self._reason if warned else ""
         if not warning and time.monotonic() - self._blocked_at < _BLOCKED_S:
             warning = f"slowed down: {self._blocked}"
+        warning = "; ".join(filter(None, (warning, self.guard.warning)))
         return warning, {
             "mode": str(mode),
             "reason": self._reason,

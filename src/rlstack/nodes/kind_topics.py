@@ -11,6 +11,8 @@ from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Backend, Signals
 from rlstack.interfaces.messages import JointMessage
+from rlstack.interfaces.signal_reader import SignalReader
+from rlstack.interfaces.signals import SENSED
 from rlstack.interfaces.trajectory_messages import TrajectoryReader
 from rlstack.kinds import find_kind, kind_names
 from rlstack.nodes.command_messages import without_stamps
@@ -36,12 +38,25 @@ class GuardSubscriptions:
         self._node, self._guard = node, guard
         self._quality: topics.Quality = "sensor_in_reliable" if node.lock_step else "sensor_in"
         self._newest_ns = -1
-        self.counts: dict[str, int] = {}
+        self.counts: dict[str, Any] = {}
         """Figures for diagnostics."""
+        names = ("battery_percentage", "battery_voltage")
+        kind = topics.type_of(topics.BATTERY)
+        self._read_battery = SignalReader(kind, {name: SENSED[name].field for name in names})
+        node.subscriber(kind, topics.BATTERY, self._on_battery, self._quality, raw=True)
 
     def is_due(self, stamp_ns: int) -> bool:
         """Return whether a message that belongs to the observation of ``stamp_ns`` is still in transit (lock step)."""
         return False
+
+    def _on_battery(self, data: bytes) -> None:
+        if not self._node.active:
+            return
+        stamp, state = self._read_battery(data)
+        if (times := self._node.times_of(stamp)) is not None:
+            charge, voltage = (float(state[name][0]) for name in ("battery_percentage", "battery_voltage"))
+            self._guard.on_battery(times[0], charge, voltage)
+            self.counts["battery"] = self._guard.battery.state
 
     def forget(self) -> None:
         """Start another episode."""

@@ -147,7 +147,7 @@ class ManipulatorGuard(Guard[JointsSeen]):
 
     def _act(self, t: float, before: Mode, seen: JointsSeen) -> Decision:
         """Answer the newest observation by holding or parking, or switch to the mode that is due."""
-        if broken := self._broken_limit(seen):
+        if broken := self._broken(seen):
             self._bar_policy(broken)
         if self._policy_is_back(t) and self.reset_policy():
             return self._hand_over(t, before, "everything is on time again")

@@ -120,11 +120,11 @@ class QuadrotorGuard(Guard[Observation]):
                 self._fallback.descend()
                 self._enter(QuadrotorMode.LAND, t, "the take-off height was not reached")
         elif self.mode is QuadrotorMode.HOVER:
-            if self._policy_is_back(t) and not broken_limit(seen, config) and self.reset_policy():
+            if self._policy_is_back(t) and not self._broken(seen) and self.reset_policy():
                 return self._hand_over(t, before, "the policy is on time again")
-            if in_mode_s >= config.hover_before_landing_s:
+            if in_mode_s >= config.hover_before_landing_s or self.battery.critical:
                 self._fallback.descend()
-                self._enter(QuadrotorMode.LAND, t, self.reason)
+                self._enter(QuadrotorMode.LAND, t, self.battery.critical or self.reason)
         passed, landed = self._fallback.fly(t, seen)
         if landed:
             self._stop(f"landed ({self.reason})")

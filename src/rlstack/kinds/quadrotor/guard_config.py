@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from rlstack.guard.config import GuardConfig
-from rlstack.kinds.quadrotor.spec import QuadrotorLimits
+from rlstack.kinds.quadrotor.spec import Quadrotor, QuadrotorLimits
 from rlstack.schema import value
 
 
@@ -38,6 +39,12 @@ class QuadrotorGuardConfig(QuadrotorLimits, GuardConfig):
     landing_speed_m_s: float = value(0.3, unit="m/s", above=0.0, text="Descent speed of the fallback")
     tumble_s: float = value(1.0, unit="s", above=0.0)
     """Motors stop when the robot lies on its side or back for this long while the guard flies it."""
+
+    @classmethod
+    def values_for(cls, robot: Quadrotor) -> dict[str, Any]:
+        """Return the control rate, and the battery's cells where the robot file has them."""
+        cells = {} if robot.battery is None else {"battery_cells": robot.battery.cells}
+        return {**super().values_for(robot), **cells}
 
     @property
     def staleness_s(self) -> float:

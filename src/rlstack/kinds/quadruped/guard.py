@@ -94,7 +94,7 @@ class QuadrupedGuard(Guard[Observation]):
             self._stop(f"fallen over: tilted by {seen.tilt_rad:.2f} rad")
             return self._off(before)
         if self.mode is QuadrupedMode.STAND:
-            if broken := self._broken_limit(seen):
+            if broken := self._broken(seen):
                 self._bar_policy(broken)
             if self._policy_is_back(t) and self.reset_policy():
                 return self._hand_over(t, before, "the policy is on time again")

@@ -19,7 +19,7 @@ class JointSubscription(GuardSubscriptions):
 
     def __init__(self, node: Any, guard: QuadrupedGuard) -> None:
         super().__init__(node, guard)
-        self.counts = {"joint states": 0, "joint states refused": 0}
+        self.counts |= {"joint states": 0, "joint states refused": 0}
         sensor = guard.robot.sensors.get(topics.JOINT_STATES)
         self._every_ns = 0 if sensor is None else round(NANOSECONDS / sensor.rate_hz)
         names = tuple(drive.name for drive in guard.robot.drives)

@@ -170,7 +170,7 @@ class WheeledBaseGuard(Guard[Observation]):
 
     def _enter_safe_mode(self, t: float, reason: str, may_return: bool) -> None:
         super()._enter_safe_mode(t, reason, may_return)
-        if self.fallback.planner is not None and not self._broken_limit(self._newest) and not self._scan_late(t):
+        if self.fallback.planner is not None and not self._broken(self._newest) and not self._scan_late(t):
             if cannot := self.fallback.start():
                 self.reason = f"{reason}; {cannot}"
             else:
@@ -187,7 +187,7 @@ class WheeledBaseGuard(Guard[Observation]):
 
     def _act(self, t: float, before: Mode, seen: Observation) -> Decision:
         """Answer the newest observation by braking or with the planner, or switch to the mode that is due."""
-        if broken := self._broken_limit(seen):
+        if broken := self._broken(seen):
             self._bar_policy(broken)
         if self.mode is WheeledBaseMode.FALLBACK and (broken or self._scan_late(t)):
             self._enter(WheeledBaseMode.STOP, t, broken or self._lateness(t))

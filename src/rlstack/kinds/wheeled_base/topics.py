@@ -35,7 +35,7 @@ class ScanAndGoalSubscriptions(GuardSubscriptions):
 
     def __init__(self, node: Any, guard: WheeledBaseGuard) -> None:
         super().__init__(node, guard)
-        self.counts = dict.fromkeys(("blocked", "scans", "scans refused"), 0)
+        self.counts |= dict.fromkeys(("blocked", "scans", "scans refused"), 0)
         self._every_ns = 0
         if (lidar := guard.protective_stop.lidar) is not None or SCAN in guard.fallback.inputs:
             lidar = lidar or guard.robot.lidars[SCAN]
