@@ -17,6 +17,7 @@ from rlstack.bringup.policy_commands import Policies, Show
 from rlstack.bringup.teleop import Teleop
 from rlstack.bringup.up_commands import Deploy, Simulate, UpTrain
 from rlstack.errors import Diverged, UserError, unknown_name
+from rlstack.processes import die_with_starter
 
 _File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
 
@@ -314,6 +315,7 @@ VERBS: dict[str, Verb] = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit status: 2 for user errors, 130 for Ctrl-C."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    die_with_starter()
     try:
         status = _dispatch(words)
         sys.stdout.flush()

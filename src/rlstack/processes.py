@@ -1,4 +1,4 @@
-"""Child processes: their signal handlers, and ending them with their parent."""
+"""Child processes: their signal handlers, and ending them with the process that started them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import os
 import signal
 import sys
 from pathlib import Path
+
+STARTED_BY = "RLSTACK_STARTED_BY"
+"""Environment variable with the id of the process that started this one, and that it must not outlive."""
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
@@ -35,4 +38,19 @@ def die_with_parent(parent: int, number: int = signal.SIGTERM) -> None:
         return
     _LIBC.prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
     if os.getppid() != parent:
+        os._exit(1)
+
+
+def die_with_starter() -> None:
+    """Receive SIGTERM when the process that :data:`STARTED_BY` names dies; without the variable, do nothing.
+
+    `ros2 launch` and `ros2 run` end at once on SIGTERM and SIGKILL, and leave what they started running. A program
+    between the two, such as a debugger, is watched instead of the starter. The children of this process do not inherit
+    the variable.
+    """
+    starter = os.environ.pop(STARTED_BY, "")
+    if _LIBC is None or not starter.isdigit() or int(starter) <= 1:
+        return
+    _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+    if not Path(f"/proc/{starter}").exists():
         os._exit(1)

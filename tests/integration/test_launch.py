@@ -155,6 +155,17 @@ def test_the_next_stage_follows_success_only(environment, tmp_path):
         assert ("first ended with status 3" in output) is not follows
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_nodes_end_in_order_when_launch_is_ended(number, environment, tmp_path, listener):
+    robot = Process(name="robot", module="rlstack.nodes.robot", parameters={"lock_step": True}, why="test")
+    process = start(System(name="s", processes=(robot,)), environment, tmp_path)
+    listener.until(lambda: listener.node.count_publishers("/odom"), "the robot node's start")
+    process.send_signal(number)
+    process.wait(timeout=30)
+    # an orderly end removes the publisher at once; after SIGKILL it would stay until its lease of 20 s is over
+    listener.until(lambda: not listener.node.count_publishers("/odom"), "the robot node's end", timeout_s=15.0)
+
+
 ROS2 = [sys.executable, "-c", "import sys; from ros2cli.cli import main; sys.exit(main())"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlstack.bringup.node_process import Process, System, python_module
 from rlstack.errors import UserError, unknown_name
+from rlstack.processes import STARTED_BY
 
 if TYPE_CHECKING:
     from launch import LaunchDescription
@@ -112,6 +114,7 @@ def _node(process: Process, system: System) -> Any:
         namespace=process.namespace,
         parameters=[{n: list(v) if isinstance(v, tuple) else v for n, v in parameters.items()}] if parameters else None,
         remappings=list(process.remappings),
+        additional_env={STARTED_BY: str(os.getpid())},
         output="screen",
         emulate_tty=sys.stdout.isatty(),
         sigterm_timeout=str(process.grace_s),

@@ -18,6 +18,7 @@ from rlstack.errors import Diverged, UserError
 from rlstack.interfaces import topics
 from rlstack.nodes.parameters import Parameter, ParameterSet
 from rlstack.nodes.shutdown import remove_left_behind, shut_down
+from rlstack.processes import die_with_starter
 from rlstack.resources import find_resource
 
 try:
@@ -282,6 +283,7 @@ def run_nodes(make: Callable[[], ManagedNode | Sequence[ManagedNode]], arguments
     received: list[int] = []  # not threading.Event: a second signal's handler could block forever on its lock
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, frame: received.append(number))
+    die_with_starter()
     try:
         require_ros()
         prepare_environment()
