@@ -155,6 +155,48 @@ def test_the_next_stage_follows_success_only(environment, tmp_path):
         assert ("first ended with status 3" in output) is not follows
 
 
+OURS = """
+from rlstack.bringup.launch_file import Argument, LaunchFile
+from rlstack.bringup.node_process import Process, System
+
+def build(namespace):
+    first = Process(name="first", module="succeeds", namespace=namespace, when_it_ends="start the next stage")
+    n = Process(name="n", module="prints", namespace=namespace, parameters={"own": 1}, why="test")
+    return System(name="s", processes=(first,), then=System(name="later", processes=(n,)))
+
+generate_launch_description = LaunchFile(build, (Argument("namespace", "", "cf1"),)).description
+"""
+
+THEIRS = """
+import sys
+from launch import LaunchDescription, LaunchService
+from launch.actions import GroupAction, IncludeLaunchDescription
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch_ros.actions import PushRosNamespace, SetParameter
+
+included = IncludeLaunchDescription(PythonLaunchDescriptionSource(sys.argv[1]), launch_arguments=[*map(tuple, SPACE)])
+group = GroupAction([PushRosNamespace("/lab"), SetParameter("shared", 2), included])
+service = LaunchService(argv=[], noninteractive=True)
+service.include_launch_description(LaunchDescription([group]))
+sys.exit(service.run())
+"""
+
+
+@pytest.mark.parametrize("space, name", [([], "/lab/cf1/n"), ([("namespace", "/cf1")], "/cf1/n")])
+def test_a_group_that_includes_a_launch_file_sets_its_namespace_and_parameters(space, name, environment, tmp_path):
+    (tmp_path / "ours.launch.py").write_text(OURS)
+    done = subprocess.run(
+        [sys.executable, "-c", THEIRS.replace("SPACE", repr(space)), str(tmp_path / "ours.launch.py")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    (got,) = [line.partition("GOT ")[2] for line in done.stdout.splitlines() if "GOT " in line] or [done.stderr]
+    assert got.startswith(f"{name} ")
+    assert {"own": 1, "shared": 2}.items() <= json.loads(got.partition(" ")[2]).items()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_nodes_end_in_order_when_launch_is_ended(number, environment, tmp_path, listener):
     robot = Process(name="robot", module="rlstack.nodes.robot", parameters={"lock_step": True}, why="test")

@@ -72,7 +72,7 @@ class LaunchFile:
 
         def start(context: Any) -> list[Any]:
             given = {a.name: LaunchConfiguration(a.name).perform(context) for a in self.arguments}
-            return launch_actions(self.system(given))
+            return launch_actions(self.system(given), absolute=given.get("namespace", "").startswith("/"))
 
         declared = [
             DeclareLaunchArgument(a.name, default_value=a.default, description=a.description) for a in self.arguments
@@ -80,12 +80,49 @@ class LaunchFile:
         return LaunchDescription([*declared, OpaqueFunction(function=start)])
 
 
-def launch_actions(system: System) -> list[Any]:
-    """Return the launch actions that start ``system`` and handle each process's end as described."""
-    return [_node(process, system) for process in system.processes]
+def launch_actions(system: System, absolute: bool = False) -> list[Any]:
+    """Return the launch actions that start ``system`` and handle each process's end as described.
+
+    Args:
+        system: What to start.
+        absolute: Its namespaces are not below one that an including launch file pushes (``PushRosNamespace``).
+    """
+    from launch.actions import OpaqueFunction
+
+    scope = _Scope()
+    nodes = [_node(process, system, absolute, scope) for process in system.processes]
+    return [OpaqueFunction(function=scope.remember), *nodes]
 
 
-def _node(process: Process, system: System) -> Any:
+class _Scope:
+    """What applies to actions where they are: namespace, parameters, remappings and environment of their groups.
+
+    launch runs the actions that follow the end of a process outside of all groups.
+    """
+
+    def remember(self, context: Any) -> None:
+        """Remember what applies here."""
+        self._configurations, self._environment = dict(context.launch_configurations), dict(context.environment)
+
+    def again(self, actions: list[Any]) -> list[Any]:
+        """Return actions to which the same applies."""
+        from launch import actions as launch
+
+        return [
+            launch.PushLaunchConfigurations(),
+            launch.PushEnvironment(),
+            launch.OpaqueFunction(function=self._restore),
+            *actions,
+            launch.PopEnvironment(),
+            launch.PopLaunchConfigurations(),
+        ]
+
+    def _restore(self, context: Any) -> None:
+        context.launch_configurations.update(self._configurations)
+        context.environment.update(self._environment)
+
+
+def _node(process: Process, system: System, absolute: bool, scope: _Scope) -> Any:
     from launch.actions import LogInfo, Shutdown
     from launch_ros.actions import Node
     from launch_ros.parameter_descriptions import ParameterValue
@@ -97,7 +134,8 @@ def _node(process: Process, system: System) -> Any:
         if process.when_it_ends == "let the rest go on":
             return [LogInfo(msg=f"{how}: the rest goes on ({process.why})")]
         if process.when_it_ends == "start the next stage" and event.returncode == 0 and system.then is not None:
-            return [LogInfo(msg=f"{how}: starting {system.then.name}"), *launch_actions(system.then)]
+            following = scope.again(launch_actions(system.then, absolute))
+            return [LogInfo(msg=f"{how}: starting {system.then.name}"), *following]
         sentence = f"{how}, so everything was stopped: {process.why}"
         return [LogInfo(msg=sentence), Shutdown(reason=sentence)]
 
@@ -111,7 +149,7 @@ def _node(process: Process, system: System) -> Any:
         arguments=arguments,
         exec_name=process.name,
         name=process.node_name,
-        namespace=process.namespace,
+        namespace=process.namespace if absolute else process.namespace.lstrip("/"),
         parameters=[{n: list(v) if isinstance(v, tuple) else v for n, v in parameters.items()}] if parameters else None,
         remappings=list(process.remappings),
         additional_env={STARTED_BY: str(os.getpid())},
