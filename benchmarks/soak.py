@@ -6,7 +6,7 @@ Two parts, each with the processes that `rlstack up deploy` starts:
 - *endurance*: --robot-hours of the robot's time in lock step, as fast as the machine goes: time advances by one control
   period for each command that answers an observation, so every period has its observation, policy step, guard decision
   and command, only without waiting. Resident memory (RssAnon + RssShmem) and open file handles of each process, and
-  the middleware's files in /dev/shm, are sampled every five seconds, from --settle seconds on.
+  the files in /dev/shm that it maps, are sampled every five seconds, from --settle seconds on.
 - *real time*: --seconds in real time. A period is missed if no command that answers its observation has come before the
   next observation, as seen by a process of its own.
 
@@ -43,7 +43,6 @@ from rlstack.robots import load_robot
 
 SAMPLE_S, WAIT_S, STILL_S = 5.0, 90.0, 60.0
 MEMORY_MIB, MISSED_PERCENT = 5.0, 0.1
-SHARED = Path("/dev/shm")
 
 
 @dataclass
@@ -52,6 +51,13 @@ class Usage:
 
     memory_mib: list[float] = field(default_factory=list)
     handles: list[int] = field(default_factory=list)
+    shared: list[int] = field(default_factory=list)
+
+    def sample(self, pid: int) -> None:
+        """Add what a process holds now."""
+        self.memory_mib.append(memory_mib(pid))
+        self.handles.append(handles(pid))
+        self.shared.append(shared_files(pid))
 
     def row(self) -> dict[str, float]:
         """Return first and last values (medians of five samples) and the greatest growth above the first."""
@@ -64,6 +70,8 @@ class Usage:
             "handles_first": handles[0],
             "handles_last": handles[-1],
             "handles_most": max(handles),
+            "shared_first": self.shared[0],
+            "shared_most": max(self.shared),
             "samples": len(memory),
         }
 
@@ -137,9 +145,10 @@ def handles(pid: int) -> int:
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 
-def shared_files() -> int:
-    """Return how many files of Fast DDS /dev/shm has; it is the whole machine's."""
-    return sum("fastrtps" in name or "fastdds" in name for name in os.listdir(SHARED))
+def shared_files(pid: int) -> int:
+    """Return how many files in /dev/shm a process maps."""
+    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    return len({line.split(maxsplit=5)[5] for line in lines if "/dev/shm/" in line})
 
 
 def run(robot: Any, policy: Path, options: argparse.Namespace, *, lock_step: bool) -> dict[str, Any]:
@@ -151,7 +160,6 @@ def run(robot: Any, policy: Path, options: argparse.Namespace, *, lock_step: boo
     listener = Listener(robot, space, periods=not lock_step)
     names = [process.name for process in system.processes]
     usage = {name: Usage() for name in names}
-    files: list[int] = []
     supervisor.start()
     try:
         begin = time.monotonic()
@@ -172,10 +180,7 @@ def run(robot: Any, policy: Path, options: argparse.Namespace, *, lock_step: boo
 
         while not is_done():
             for name in names:
-                pid = supervisor.pid(name)
-                usage[name].memory_mib.append(memory_mib(pid))
-                usage[name].handles.append(handles(pid))
-            files.append(shared_files())
+                usage[name].sample(supervisor.pid(name))
             listener.spin(SAMPLE_S if lock_step else min(SAMPLE_S, began + options.seconds - time.monotonic()))
             if listener.commands != last:
                 last, moved = listener.commands, time.monotonic()
@@ -190,8 +195,6 @@ def run(robot: Any, policy: Path, options: argparse.Namespace, *, lock_step: boo
             "robot_s": periods / robot.control_rate_hz,
             "modes": listener.modes,
             "missed_percent": None if lock_step else 100.0 * listener.late / max(listener.sent, 1),
-            "shared_first": files[0],
-            "shared_most": max(files),
             "processes": {name: used.row() for name, used in usage.items()},
         }
     finally:
@@ -207,9 +210,10 @@ def faults(part: dict[str, Any]) -> list[str]:
         if row["memory_growth_mib"] > MEMORY_MIB
     ]
     found += [
-        f"{name} opened {row['handles_most'] - row['handles_first']} more files"
+        f"{name} has {row[f'{what}_most'] - row[f'{what}_first']} more {text}"
         for name, row in part["processes"].items()
-        if row["handles_most"] > row["handles_first"]
+        for what, text in (("handles", "open files"), ("shared", "files in /dev/shm"))
+        if row[f"{what}_most"] > row[f"{what}_first"]
     ]
     if part["modes"] != ["policy"]:
         found.append(f"the guard did not let the policy fly all the time ({', '.join(part['modes'])})")
@@ -225,11 +229,13 @@ def show(part: dict[str, Any]) -> None:
     )
     if part["missed_percent"] is not None:
         print(f"  missed periods {part['missed_percent']:.3f}%")
-    print(f"  files in /dev/shm {part['shared_first']}, at most {part['shared_most']}")
-    print(f"  {'process':<10}{'MiB first':>11}{'last':>8}{'growth':>8}{'handles first':>15}{'last':>6}{'most':>6}")
+    print(
+        f"  {'process':<10}{'MiB first':>11}{'last':>8}{'growth':>8}{'handles':>9}{'most':>6}{'shared':>8}{'most':>6}"
+    )
     for name, row in part["processes"].items():
         memory = f"{row['memory_first_mib']:>11.1f}{row['memory_last_mib']:>8.1f}{row['memory_growth_mib']:>8.2f}"
-        print(f"  {name:<10}{memory}{row['handles_first']:>15}{row['handles_last']:>6}{row['handles_most']:>6}")
+        held = f"{row['handles_first']:>9}{row['handles_most']:>6}{row['shared_first']:>8}{row['shared_most']:>6}"
+        print(f"  {name:<10}{memory}{held}")
 
 
 def main() -> int:

@@ -77,19 +77,19 @@ def read_yaml(path: str | Path, what: str) -> Any:
     return parse_yaml(read_text(path, what), f"{what} {path}")
 
 
-def read_text(path: str | Path, what: str) -> str:
-    """Return the text of a file of at most :data:`MAX_BYTES`; arguments and errors as :func:`read_yaml`."""
+def read_text(path: str | Path, what: str, max_bytes: int = MAX_BYTES) -> str:
+    """Return the text of a file of at most ``max_bytes``; arguments and errors as :func:`read_yaml`."""
     path = Path(path)
     try:
         if path.exists() and not path.is_file():
-            raise UserError(f"Cannot read {what} {path}: it is not a regular file. Give the path of a YAML file.")
+            raise UserError(f"Cannot read {what} {path}: it is not a regular file. Give the path of a file.")
         with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+            data = file.read(max_bytes + 1)
     except OSError as error:
         raise UserError(f"Cannot read {what} {path}: {error.strerror}.") from error
-    if len(data) > MAX_BYTES:
+    if len(data) > max_bytes:
         raise UserError(
-            f"Cannot read {what} {path}: it has more than {MAX_BYTES // 2**20} MiB. Check that it is the right file."
+            f"Cannot read {what} {path}: it has more than {max_bytes // 2**20} MiB. Check that it is the right file."
         )
     try:
         return data.decode("utf-8")

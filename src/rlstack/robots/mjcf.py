@@ -14,6 +14,7 @@ from rlstack.robots.inertia import Inertial
 from rlstack.robots.joints import DrivenJoint
 from rlstack.robots.kind_models import models_of
 from rlstack.robots.spec import STANDARD_GRAVITY, RobotSpec
+from rlstack.robots.xml_files import check_mjcf
 
 BODY = "base_link"
 """Name, after the prefix, of the robot's body; its free joint and its collision geom are named after it."""
@@ -101,6 +102,8 @@ def new_world(*, timestep_s: float = 0.001, world: str | Path | None = None, flo
         UserError: MuJoCo is not installed, or the world cannot be read.
     """
     mujoco = import_mujoco()
+    if world is not None:
+        check_mjcf(Path(world), "the world")
     try:
         spec = mujoco.MjSpec.from_file(str(world)) if world is not None else _empty_world(mujoco, floor)
     except (ValueError, OSError) as error:

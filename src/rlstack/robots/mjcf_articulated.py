@@ -11,6 +11,7 @@ from typing import Any
 from rlstack.errors import UserError
 from rlstack.robots.mjcf import BODY, COLLISION_GROUP, VISUAL_GROUP, add_camera, add_drive, import_mujoco, limit_joint
 from rlstack.robots.spec import RobotSpec
+from rlstack.robots.xml_files import check_mjcf
 
 _READABLE = (".obj", ".stl", ".msh")
 """Mesh files that MuJoCo reads."""
@@ -50,7 +51,12 @@ def read_urdf_spec(root: ET.Element, robot: RobotSpec, where: str) -> Any:
 
 def read_mjcf_spec(path: Path) -> Any:
     """Return an MJCF as a ``mujoco.MjSpec`` without its actuators and keyframes, which the robot file's replace."""
-    own = import_mujoco().MjSpec.from_file(str(path))
+    mujoco = import_mujoco()
+    check_mjcf(path)
+    try:
+        own = mujoco.MjSpec.from_file(str(path))
+    except (ValueError, OSError) as error:
+        raise UserError(f"MuJoCo refuses the model {path}: {error}") from error
     for listed in (own.actuators, own.keys):
         for element in list(listed):
             own.delete(element)

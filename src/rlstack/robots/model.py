@@ -15,6 +15,7 @@ from rlstack.errors import UserError
 from rlstack.libraries import import_library
 from rlstack.robots.inertia import Inertial, inertial, moved, together
 from rlstack.robots.sensing import rotation_from_rpy
+from rlstack.robots.xml_files import MAX_NUMBER, check_mjcf, parse_xml, read_xml
 
 MOVING = ("revolute", "continuous", "prismatic")
 """Types of joints that a robot file can name."""
@@ -87,11 +88,7 @@ class Model:
 def read_model(path: str | Path) -> Model:
     """Read a URDF, or an MJCF (``.xml``, needs MuJoCo); raise ``UserError`` if it cannot be read or is malformed."""
     path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(f"Cannot read the model file {path}: {reason}.") from error
+    text = read_xml(path, "the model file")
     if path.suffix == ".xml" and "<mujoco" in text:
         return read_mjcf(path)
     return read_urdf(text, str(path))
@@ -112,6 +109,7 @@ def read_urdf(text: str, where: str) -> Model:
         poses[name] = rotation, position
         if came is not None:
             found.append(came.model(position, rotation))
+        _check_shapes(links[name], f"{where}: link '{name}'")
         if (piece := _inertial(links[name], f"{where}: link '{name}'")) is not None:
             pieces[name] = moved(piece, rotation, position)
         todo += [(j.child, rotation @ j.rotation, position + rotation @ j.xyz, j) for j in reversed(below[name])]
@@ -164,10 +162,7 @@ def read_tree(text: str, where: str) -> UrdfTree:
 
 def parse_urdf(text: str, where: str) -> ET.Element:
     """Return the ``robot`` element of a URDF; raise ``UserError`` if it is not one."""
-    try:
-        robot = ET.fromstring(text)
-    except ET.ParseError as error:
-        raise UserError(f"{where} is not valid XML: {error}.") from error
+    robot = parse_xml(text, where)
     if robot.tag != "robot":
         raise UserError(f"{where} is not a URDF: it begins with <{robot.tag}>, and a URDF with <robot>.")
     if any("www.ros.org/wiki/xacro" in element.tag or "ros.org/xacro" in element.tag for element in robot.iter()):
@@ -180,6 +175,7 @@ def parse_urdf(text: str, where: str) -> ET.Element:
 def read_mjcf(path: Path) -> Model:
     """Read an MJCF with MuJoCo, without free joints; raise ``UserError`` if MuJoCo is missing or refuses the file."""
     mujoco = import_library("mujoco", "sim")
+    check_mjcf(path)
     try:
         model = mujoco.MjSpec.from_file(str(path)).compile()
     except (ValueError, OSError) as error:
@@ -311,6 +307,29 @@ def _inertial(link: ET.Element, at: str) -> Inertial | None:
 _INERTIA = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
 
 
+_SIZES = {
+    "box": {"size": 3},
+    "mesh": {"scale": 3},
+    "sphere": {"radius": 1},
+    "cylinder": {"radius": 1, "length": 1},
+    "capsule": {"radius": 1, "length": 1},
+}
+"""Sizes of each shape of a URDF, and how many numbers each has."""
+
+
+def _check_shapes(link: ET.Element, at: str) -> None:
+    """Refuse a link with a shape whose sizes are not numbers; only a mesh may leave them out."""
+    for use in (*link.findall("visual"), *link.findall("collision")):
+        read_origin(use, f"{at}: {use.tag}")
+        for shape in use.iterfind("geometry/*"):
+            for name, count in _SIZES.get(shape.tag, {}).items():
+                if name not in shape.attrib and shape.tag == "mesh":
+                    continue
+                size = _numbers(shape.get(name, ""), count, f"{at}: {name} of its {shape.tag}")
+                if shape.tag != "mesh" and (size < 0.0).any():
+                    raise UserError(f"{at}: {name}='{shape.get(name)}' of its {shape.tag} must be at least 0.")
+
+
 def read_origin(element: ET.Element, at: str) -> tuple[Array, Array]:
     """Return position (3,) and rotation (3, 3) of an element's ``origin`` in a URDF; ``at`` names it in errors."""
     if (origin := element.find("origin")) is None:
@@ -324,8 +343,11 @@ def _numbers(text: str, count: int, at: str) -> Array:
         found = np.array([float(word) for word in text.split()])
     except ValueError:
         found = np.array([math.nan])
-    if found.shape != (count,) or not np.isfinite(found).all():
-        raise UserError(f"{at}: '{text}' is not allowed: must be {count} finite number{'s' if count > 1 else ''}.")
+    if found.shape != (count,) or not (np.abs(found) <= MAX_NUMBER).all():
+        raise UserError(
+            f"{at}: '{text[:60]}' is not allowed: must be {count} finite number{'s' if count > 1 else ''}, of at most"
+            f" {MAX_NUMBER:g}."
+        )
     return found
 
 

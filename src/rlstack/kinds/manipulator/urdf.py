@@ -28,6 +28,7 @@ from rlstack.robots.urdf import (
     rename,
     robot_element,
 )
+from rlstack.robots.xml_files import check_meshes, read_xml
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def describe(robot: Manipulator) -> Description:
     if robot.links:
         return Description(f"the model of {robot.name}", links_urdf(robot, robot.links))
     path = resolve(robot.model, robot.name)
-    text = path.read_text(encoding="utf-8")
+    text = read_xml(path, f"the model of {robot.name},")
     if path.suffix == ".xml" and "<mujoco" in text:
         if robot.inertials:
             raise UserError(f"{robot.name}: inertials do not apply to an MJCF such as {path}: leave them out.")
@@ -64,6 +65,7 @@ def describe(robot: Manipulator) -> Description:
     root = parse_urdf(text, str(path))
     read_urdf(text, str(path))
     for_each_mesh(root, lambda name: str(find_mesh(name, path)))
+    check_meshes((Path(mesh.get("filename", "")) for mesh in root.iter("mesh")), str(path))
     _weigh(robot, root, str(path))
     return Description(str(path), root)
 
