@@ -81,6 +81,8 @@ class Guard(ABC, Generic[Seen]):
         """Width of a command."""
         self.mode: Mode = CommonMode.DISARMED
         self.reason = "not armed yet"
+        self.advice = ""
+        """What the operator can do about the reason, as a sentence; empty if there is nothing to do."""
         self.interventions = 0
         """Number of times it has taken over from the policy since it was created."""
         self.in_a_row = 0
@@ -199,6 +201,22 @@ class Guard(ABC, Generic[Seen]):
         before = self.mode
         self.mode, self.reason, self.stopped_unseen = CommonMode.ESTOP, reason, False
         return self._off(before)
+
+    def on_fault(self, time_s: float, reason: str, advice: str = "") -> Decision:
+        """Enter the safe mode because of a fault outside observations and commands; the policy does not come back.
+
+        Args:
+            time_s: Now, s.
+            reason: What is wrong, such as "two publishers on policy/cmd_vel: /policy and /other".
+            advice: What the operator can do about it, as a sentence.
+        """
+        before, t = self.mode, self._advance(time_s)
+        if self.mode.role == "off":
+            return self._off(before)
+        if self.mode is CommonMode.POLICY or self.mode.role == "normal":
+            return self._take_over(t, before, reason, may_return=False, advice=advice)
+        self._bar_policy(reason, advice)
+        return self._no_command(before, reason)
 
     def clear_estop(self) -> tuple[bool, str]:
         """Go from ESTOP to DISARMED; return whether an emergency stop was set, and the state now."""
@@ -340,14 +358,15 @@ class Guard(ABC, Generic[Seen]):
             return self._take_over(t, before, self._lateness(t), may_return=True)
         return self._no_command(before, note or self.reason)
 
-    def _take_over(self, t: float, before: Mode, reason: str, may_return: bool) -> Decision:
+    def _take_over(self, t: float, before: Mode, reason: str, may_return: bool, advice: str = "") -> Decision:
         self._enter_safe_mode(t, reason, may_return)
+        self.advice = advice
         return self._act(t, before, self._newest)
 
-    def _bar_policy(self, reason: str) -> None:
+    def _bar_policy(self, reason: str, advice: str = "") -> None:
         """Keep control for good, if the policy might still have had it back."""
         if self._may_return:
-            self._may_return, self.reason = False, reason
+            self._may_return, self.reason, self.advice = False, reason, advice
 
     def _policy_is_back(self, t: float) -> bool:
         """Return whether the policy may command again, and has been on time for long enough."""

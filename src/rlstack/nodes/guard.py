@@ -146,6 +146,7 @@ class GuardNode(ManagedNode):
         return warning, {
             "mode": str(mode),
             "reason": self._reason,
+            "what to do": self.guard.advice or "nothing",
             "interventions": self.guard.interventions,
             **self._counts,
             **self._kind_subscriptions.counts,

@@ -384,3 +384,26 @@ def test_who_stops_a_robot_by_hand_does_not_see_it_begin_again() -> None:
         assert guard.stopped_unseen
         stop(guard)
         assert not guard.stopped_unseen
+
+
+def test_a_fault_from_outside_takes_control_for_good_and_says_what_to_do() -> None:
+    guard = flying()
+    decision = guard.on_fault(0.01, "two publishers on policy/cmd/rotors: /a and /b", "Stop one of them.")
+    assert decision.mode is QuadrotorMode.HOVER and decision.command is not None
+    assert "/a and /b" in guard.reason and guard.advice == "Stop one of them."
+    for k in range(2, 200):
+        guard.on_observation(k * PERIOD, k * PERIOD, signals())
+        guard.on_policy_command(k * PERIOD, k * PERIOD, HOVER)
+    assert guard.mode is QuadrotorMode.HOVER
+
+
+def test_a_fault_while_the_guard_acts_bars_the_policy_and_while_off_does_nothing() -> None:
+    guard = flying()
+    guard.policy_missing(0.01)
+    assert guard.on_fault(0.02, "the battery is empty").command is None
+    for k in range(3, 200):
+        guard.on_observation(k * PERIOD, k * PERIOD, signals())
+        guard.on_policy_command(k * PERIOD, k * PERIOD, HOVER)
+    assert guard.mode is QuadrotorMode.HOVER and "battery" in guard.reason
+    guard.disarm("done")
+    assert guard.on_fault(2.1, "again").mode is CommonMode.DISARMED
