@@ -10,7 +10,7 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.errors import MalformedMessage
-from rlstack.guard import CommonMode, Decision, Mode
+from rlstack.guard import CommonMode, Decision
 from rlstack.guard.guard import Guard
 from rlstack.interfaces import topics
 from rlstack.interfaces.kind_signals import element_names
@@ -33,8 +33,6 @@ STEADY = 10
 _TIMER_SLACK_S = 0.0005
 _RESET_S = 0.5
 """Real time after which an unanswered request for the policy's reset is repeated."""
-_BLOCKED_S = 1.0
-"""How long diagnostics report an obstacle."""
 PARAMETERS = (
     Parameter("robot", "crazyflie", "Name of the robot, or the path of its YAML file."),
     Parameter("lock_step", False, "Simulated time waits for every command."),
@@ -89,7 +87,7 @@ class GuardNode(ManagedNode):
         plain = without_stamps(kind.COMMAND_TYPE, self.parameters, lock_step=self.lock_step)
         self._message = command_message(signal.name, names, plain=plain, reach_s=self.guard.config.reach_s)
         self._commands = self.publisher(type(self._message.message), self._topic, "command")
-        self._shown = ModePublisher(self)
+        self._shown = ModePublisher(self, self.guard)
         quality: topics.Quality = "sensor_in_reliable" if self.lock_step else "sensor_in"
         self.subscriber(seen, observed[0].topic, self._on_observation, quality, raw=True)
         self.subscriber(command, topics.POLICY_PREFIX + self._topic, self._on_policy, "command", raw=True)
@@ -105,15 +103,12 @@ class GuardNode(ManagedNode):
         self._counts = dict.fromkeys(("observations", "policy commands", "clipped", "refused"), 0)
         if self.guard.notes:
             self.get_logger().warning(self.guard.notes)
-        self._blocked, self._blocked_at = "", -math.inf
         self._origin_ns: int | None = None
         self._reset_due = False  # lock step: once the policy has answered the observation
         self._begun_ns: int | None = None  # stamp of the episode's first observation
         self._held: tuple[int, Decision] | None = None  # lock step: the answer that waits for the policy's reset
         self._observed_ns = -1
         self._auto_arm_left = False
-        self._mode: Mode | None = None
-        self._reason = ""
 
     def activate(self) -> None:
         """Start, disarmed."""
@@ -126,8 +121,7 @@ class GuardNode(ManagedNode):
         self._early: tuple[int, Array] | None = None  # lock step: an answer that overtook its observation
         self._answered: tuple[int, Decision] | None = None
         self._forget_reset()
-        self._mode, self._reason = None, ""
-        self._show_mode(self.guard)
+        self._shown.restart()
         # In real time the timer restarts with every published command, so it fires when one is late.
         self._timer = self.every(0.05 if self.lock_step else self.guard.tick_s + _TIMER_SLACK_S, self._on_timer)
 
@@ -137,20 +131,8 @@ class GuardNode(ManagedNode):
 
     def status(self) -> tuple[str, dict[str, Any]]:
         """Return a warning, and the mode, reason and counters for diagnostics."""
-        mode = self._mode
-        warned = mode is not None and (mode.role == "intervention" or mode is CommonMode.ESTOP)
-        warning = self._reason if warned else ""
-        if not warning and time.monotonic() - self._blocked_at < _BLOCKED_S:
-            warning = f"slowed down: {self._blocked}"
-        warning = "; ".join(filter(None, (warning, self.guard.warning)))
-        return warning, {
-            "mode": str(mode),
-            "reason": self._reason,
-            "what to do": self.guard.advice or "nothing",
-            "interventions": self.guard.interventions,
-            **self._counts,
-            **self._kind_subscriptions.counts,
-        }
+        warning = "; ".join(filter(None, (self._shown.warning, self.guard.warning)))
+        return warning, {**self._shown.figures, **self._counts, **self._kind_subscriptions.counts}
 
     # Messages ------------------------------------------------------------------------------------------------
 
@@ -184,7 +166,7 @@ class GuardNode(ManagedNode):
             self._answer(stamp, decision, decision)
             return
         self._waiting, self._waiting_since = (stamp, decision), time.monotonic()
-        self._show_mode(decision)
+        self._shown.show(decision)
         self._take_early()
 
     def _on_policy(self, data: bytes) -> None:
@@ -237,7 +219,7 @@ class GuardNode(ManagedNode):
             armed, why = self._arm()
             self._auto_arm_left = not armed
             if armed:
-                self._show_mode(self.guard)
+                self._shown.show(self.guard)
             else:
                 self.warn(f"Not armed: {why}", "arm")
         decision = self.guard.on_policy_command(self._now_s(), self._seconds(stamp), numbers)
@@ -289,7 +271,7 @@ class GuardNode(ManagedNode):
             response.message = "No observation has arrived yet, or the guard is not active."
         elif request.data:
             response.success, response.message = self._arm()
-            self._show_mode(self.guard)
+            self._shown.show(self.guard)
         else:
             self._auto_arm_left = False
             self._send(self.guard.disarm("requested"))
@@ -304,7 +286,7 @@ class GuardNode(ManagedNode):
 
     def _on_clear_estop(self, request: Any, response: Any) -> Any:
         response.success, response.message = self.guard.clear_estop()
-        self._show_mode(self.guard)
+        self._shown.show(self.guard)
         return response
 
     # Publishing ----------------------------------------------------------------------------------------------
@@ -318,7 +300,7 @@ class GuardNode(ManagedNode):
             observed: On the observation: the guard's own command while it acts, or "off" if it was armed since.
         """
         answer = decision if decision.command is not None or decision.mode.role == "off" else observed
-        self._show_mode(decision)
+        self._shown.show(decision)
         reset_due = self._reset_due and self._policy_there
         self._reset_due = False
         if reset_due and answer.command is not None:
@@ -337,11 +319,11 @@ class GuardNode(ManagedNode):
     def _send(self, decision: Decision) -> None:
         self._held = None
         self._publish(decision)
-        self._show_mode(decision)
+        self._shown.show(decision)
 
     def _publish(self, decision: Decision) -> None:
         if decision.mode.role == "off":
-            if self.lock_step or decision.command is not None or decision.mode != self._mode:
+            if self.lock_step or decision.command is not None or decision.mode != self._shown.mode:
                 off = self._message.fill_off(max(self._observed_ns, 0))
                 if off is not None:
                     self._commands.publish(off)
@@ -353,27 +335,13 @@ class GuardNode(ManagedNode):
                 self.warn(f"A command was limited: {decision.held_for}.", f"held {decision.held_for}")
             if decision.blocked:
                 self._kind_subscriptions.counts["blocked"] = self._kind_subscriptions.counts.get("blocked", 0) + 1
-                self._blocked, self._blocked_at = decision.blocked, time.monotonic()
+                self._shown.blocked(decision.blocked)
             if not self.lock_step:
                 self._timer.reset()
 
-    def _show_mode(self, state: Decision | Guard[Any]) -> None:
-        """Log and publish the mode of the guard or of its decision, if it has changed."""
-        mode, reason = state.mode, state.reason
-        if mode == self._mode:
-            return
-        if self._mode is not None:
-            sentence = f"{self._mode} -> {mode}: {reason}"
-            if mode.role == "normal":
-                self.get_logger().info(sentence)
-            else:
-                self.get_logger().warning(sentence)
-        self._mode, self._reason = mode, reason
-        self._shown.publish(str(mode), reason, self.guard.interventions)
-
     def _begin_episode(self) -> None:
         """Reset: stamps jumped, because the robot or its clock was reset."""
-        self._show_mode(self.guard.disarm("the robot's time jumped"))
+        self._shown.show(self.guard.disarm("the robot's time jumped"))
         self._auto_arm_left = self.parameters["auto_arm"]
         self._waiting, self._early, self._answered = None, None, None
         self._forget_reset()
