@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from rlstack import cli
 from rlstack.bringup.launch_file import LaunchFile, boolean, integer, number, numbers, optional
 from rlstack.bringup.system import deploy_system, simulate_system, train_system
+from rlstack.bringup.up_commands import Deploy, Simulate, UpTrain
 from rlstack.bringup.verification_check import file_sha256
 from rlstack.errors import UserError
 from rlstack.policies import find_policy
@@ -63,7 +63,7 @@ def test_deploy_starts_what_rlstack_up_starts(deploy):
 
 
 def test_simulate_starts_what_rlstack_up_simulates():
-    simulate, up = launch_file("simulate"), cli.Simulate()
+    simulate, up = launch_file("simulate"), Simulate()
     assert simulate.system({}) == simulate_system() == simulate_system(**dataclasses.asdict(up))
     given = {"robot": "x500", "world": "room:2", "count": "3", "start_height_m": "1.5", "lock_step": "true"}
     assert simulate.system(given) == simulate_system(
@@ -73,7 +73,7 @@ def test_simulate_starts_what_rlstack_up_simulates():
 
 def test_deploy_has_the_defaults_of_rlstack_up(deploy):
     assert deploy.system({"policy": "p.onnx"}) == deploy_system("p.onnx")
-    up = cli.Deploy(policy=Path("p.onnx"))
+    up = Deploy(policy=Path("p.onnx"))
     assert deploy.system({"policy": "p.onnx"}) == deploy_system(
         up.policy,
         up.robot,
@@ -96,7 +96,7 @@ def test_train_starts_what_rlstack_up_train_starts(tmp_path):
     assert train.system(given) == train_system(
         "quadrotor_hover", out=out, seed=4, overrides=("envs=16", "steps=1000"), goal=(0, 0, 2), namespace="cf2"
     )
-    up = cli.UpTrain(out=out)
+    up = UpTrain(out=out)
     assert train.system({"out": out}) == train_system(
         up.recipe,
         out=up.out,
