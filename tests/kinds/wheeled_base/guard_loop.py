@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable
 
 import numpy as np
@@ -46,22 +47,33 @@ def wall_scan(lidar: Lidar, x: float, y: float, yaw: float, wall_x: float) -> Ar
 
 
 class Rolling:
-    """Runs period by period: scan, odometry, policy, tick, motion; the base does at once what it is told."""
+    """Runs period by period: scan, odometry, policy, tick, motion.
+
+    The base does what it is told ``delay`` periods later, with a lag, s; by default at once.
+    """
 
     def __init__(
-        self, guard: WheeledBaseGuard, wall_x: float = 1e3, start: tuple[float, float, float] = (0.0, 0.0, 0.0)
+        self,
+        guard: WheeledBaseGuard,
+        wall_x: float = 1e3,
+        start: tuple[float, float, float] = (0.0, 0.0, 0.0),
+        *,
+        delay: int = 0,
+        lag_s: float = 0.0,
     ):
         self.guard, self.wall_x = guard, wall_x
         self.time_s, self.period_s = 0.0, 0.1
         self.pose = list(start)
         self.command = np.zeros(2)
+        self.motion = np.zeros(2)
+        self._told, self._lag_s = deque([np.zeros(2)] * (delay + 1), maxlen=delay + 1), lag_s
         self.decisions: list[Decision] = []
         self.commands: list[Array] = []
         self.mute_odometry = self.mute_scan = False
 
     @property
     def seen(self) -> dict[str, Array]:
-        return signals(*self.pose, *self.command.tolist())
+        return signals(*self.pose, *self.motion.tolist())
 
     def take(self, decision: Decision) -> None:
         self.decisions.append(decision)
@@ -86,7 +98,10 @@ class Rolling:
                 self.take(self.guard.on_policy_command(self.time_s, self.time_s, policy(self.seen)))  # type: ignore[arg-type]
             self.take(self.guard.on_tick(self.time_s))
             self.commands.append(self.command.copy())
-            speed, turning = self.command.tolist()
+            self._told.append(self.command.copy())
+            follows = 1.0 - math.exp(-self.period_s / self._lag_s) if self._lag_s else 1.0
+            self.motion = self.motion + follows * (self._told[0] - self.motion)
+            speed, turning = self.motion.tolist()
             self.pose[2] += turning * self.period_s
             self.pose[0] += speed * self.period_s * math.cos(self.pose[2])
             self.pose[1] += speed * self.period_s * math.sin(self.pose[2])

@@ -135,16 +135,6 @@ def test_odometry_that_goes_as_fast_as_it_says_has_not_jumped() -> None:
     assert loop.guard.mode is CommonMode.POLICY and loop.pose[0] > 0.9
 
 
-def test_the_robot_stops_inside_the_geofence_and_turns_back_from_it() -> None:
-    loop = rolling(seconds=10.0, geofence_max_m=(1.0, 1.0))
-    assert loop.guard.mode is CommonMode.DISARMED
-    assert 0.8 < loop.pose[0] <= 1.0
-    assert "breaks the geofence" in loop.guard.reason
-    loop.arm()
-    loop.run(1.0, lambda seen: -FORWARD)
-    assert loop.guard.mode is CommonMode.POLICY and loop.pose[0] < 0.9
-
-
 def test_a_stop_needs_no_odometry() -> None:
     loop = rolling()
     loop.mute_odometry = True

@@ -15,9 +15,11 @@ from rlstack.guard.observation import Observation, parse
 from rlstack.guard.policy_monitor import SLACK_S
 from rlstack.kinds.wheeled_base.guard_config import WheeledBaseGuardConfig
 from rlstack.kinds.wheeled_base.guard_fallback import PlannerFallback, load_planner
+from rlstack.kinds.wheeled_base.guard_geofence import Geofence
 from rlstack.kinds.wheeled_base.guard_limits import TwistLimiter, broken_limit, forward_m_s, jump
 from rlstack.kinds.wheeled_base.guard_protective_stop import ProtectiveStop
 from rlstack.kinds.wheeled_base.spec import WheeledBase
+from rlstack.robots.spec import STANDARD_GRAVITY
 
 if TYPE_CHECKING:
     from rlstack.control.navigation import Planner
@@ -39,14 +41,14 @@ class WheeledBaseGuard(Guard[Observation]):
     """Limits twist commands and takes over from the policy when it fails.
 
     Every published command is finite, within the base's limits and within its acceleration of the one before; only
-    disarming and the emergency stop (zeros) are immediate. Obstacles in the newest scan slow the base or stop it, while
-    turning away and backing off remain possible.
+    disarming and the emergency stop (zeros) are immediate. Obstacles in the newest scan and the geofence slow the base
+    or stop it, while turning away and backing off remain possible.
 
     ::
 
         DISARMED --arm--> POLICY
         POLICY --policy or scan late, no observation--> STOP --on time again for recover_after_s--> POLICY
-        POLICY --limit broken, odometry jumped, malformed command--> STOP (no way back)
+        POLICY --limit broken, outside the geofence, odometry jumped, malformed command--> STOP (no way back)
         instead of STOP, where the policy is at fault and there is a planner: FALLBACK
         STOP, no way back --standing--> DISARMED;  STOP --stand_before_disarming_s--> DISARMED
         any --estop--> ESTOP --clear_estop--> DISARMED
@@ -66,7 +68,9 @@ class WheeledBaseGuard(Guard[Observation]):
         super().__init__(robot, config)
         self.protective_stop = ProtectiveStop(robot, self.config)
         self.fallback = PlannerFallback(planner)
-        self._limiter = TwistLimiter(self.config, self.protective_stop)
+        self._geofence = Geofence(robot, self.config)
+        self._limiter = TwistLimiter(self.config, self.protective_stop, self._geofence)
+        self._grip_m_s2 = max(robot.contact.wheel_friction, 1.0) * STANDARD_GRAVITY
         self._scan_t = -math.inf
         self._refused_scan = "none has arrived"
         self._jumped = ""
@@ -88,6 +92,8 @@ class WheeledBaseGuard(Guard[Observation]):
         t = self._advance(time_s)
         if self.mode is CommonMode.DISARMED and self._seen is not None and self._scan_late(t):
             return False, f"no valid scan within {self.config.scan_timeout_s:g} s: {self._refused_scan}"
+        if self.mode is CommonMode.DISARMED and self._seen is not None:
+            self._geofence.begin(self._seen)
         return super().arm(time_s)
 
     # Inputs besides odometry and commands.
@@ -143,15 +149,16 @@ class WheeledBaseGuard(Guard[Observation]):
         seen = parse(stamp_s, signals)
         if isinstance(seen, str):
             return seen
-        self._jumped = "" if self._seen is None else jump(self._seen, seen, self.config)
+        self._jumped = "" if self._seen is None else jump(self._seen, seen, self.config, self._grip_m_s2)
         if self._jumped:
             self.protective_stop.forget()
             self._scan_t = -math.inf
         self.protective_stop.add_pose(seen)
+        self._geofence.follow(seen)
         return seen
 
     def _broken_limit(self, seen: Observation) -> str:
-        return self._jumped or broken_limit(seen, self.config)
+        return self._jumped or broken_limit(seen, self.config) or self._geofence.broken(seen)
 
     def _begin(self, t: float, seen: Observation) -> None:
         self._limiter.start(t, seen)

@@ -15,6 +15,9 @@ SCAN = "scan"
 
 _SCAN_PERIODS, _USUAL_HZ = 2.5, 5.0
 
+_LONGEST_S = 0.1
+"""A period of base policies, which may be slower than the base."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class WheeledBaseGuardConfig(WheeledBaseLimits, GuardConfig):
@@ -23,6 +26,15 @@ class WheeledBaseGuardConfig(WheeledBaseLimits, GuardConfig):
     Commands beyond the limits of speed are limited to them; those of acceleration hold when the guard brakes, too.
     """
 
+    linear_jerk_m_s3: float = value(
+        unit="m/s^3", above=0.0, text="Fastest change of the acceleration while the commanded speed grows"
+    )
+    angular_jerk_rad_s3: float = value(
+        unit="rad/s^3", above=0.0, text="Fastest change of the acceleration while the commanded angular velocity grows"
+    )
+    """Slowing down is never delayed: a stopping distance depends on the acceleration alone. By default the whole
+    acceleration is there within a control period: policies are trained and verified without a limit of jerk, and
+    controllers such as ros2_controllers' have none by default."""
     overspeed: float = value(
         1.5, unit="1", at_least=1.0, text="Measured speeds beyond this many times the limit are a fault"
     )
@@ -46,11 +58,22 @@ class WheeledBaseGuardConfig(WheeledBaseLimits, GuardConfig):
         0.35, unit="rad", above=0.0, text="A heading further than this from where its speed leads has jumped"
     )
     """Odometry has jumped when it moved further than its speed times the time times ``jump_factor``, plus this."""
+    jump_m_s: float = value(
+        0.2,
+        unit="m/s",
+        above=0.0,
+        text="Odometry whose speed grows by more than tyres can give, plus this, has jumped",
+    )
     staleness_s: float = value(0.25, unit="s", above=0.0, text="Age at which a policy's command is stale")
     """2.5 periods at 10 Hz."""
     stand_before_disarming_s: float = value(
         10.0, unit="s", at_least=0.0, text="How long a stopped robot waits for a policy that was late"
     )
+
+    @property
+    def longest_s(self) -> float:
+        """Longest time whose change of speed one command may cover."""
+        return max(self.period_s, _LONGEST_S)
 
     @classmethod
     def limits_of(cls, robot: WheeledBase) -> dict[str, Any]:
@@ -61,10 +84,15 @@ class WheeledBaseGuardConfig(WheeledBaseLimits, GuardConfig):
         """
         if robot.drive == "holonomic":
             raise UserError(f"The guard supports bases that drive and turn, but {robot.name} is holonomic.")
-        return super().limits_of(robot)
+        return {name: limit for name, limit in super().limits_of(robot).items() if limit is not None}
 
     @classmethod
     def values_for(cls, robot: WheeledBase) -> dict[str, Any]:
-        """Return the control rate, and the lifetime of a scan of the robot's lidar."""
+        """Return the control rate, the lifetime of a scan of the robot's lidar, and limits of jerk."""
         rate_hz = robot.lidars[SCAN].rate_hz if SCAN in robot.lidars else _USUAL_HZ
-        return {**super().values_for(robot), "scan_timeout_s": _SCAN_PERIODS / rate_hz}
+        return {
+            **super().values_for(robot),
+            "scan_timeout_s": _SCAN_PERIODS / rate_hz,
+            "linear_jerk_m_s3": robot.limits.linear_acceleration_m_s2 * robot.control_rate_hz,
+            "angular_jerk_rad_s3": robot.limits.angular_acceleration_rad_s2 * robot.control_rate_hz,
+        }

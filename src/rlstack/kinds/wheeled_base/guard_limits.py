@@ -1,4 +1,4 @@
-"""Limits of a wheeled base: tilt, speeds, geofence and plausible odometry, and the limiter of its twist commands."""
+"""Limits of a wheeled base: tilt, speeds and plausible odometry, and the limiter of its twist commands."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from rlstack.guard.guard import LimitedCommand
 from rlstack.guard.observation import Observation
 from rlstack.kinds.wheeled_base.guard_config import WheeledBaseGuardConfig
+from rlstack.kinds.wheeled_base.guard_geofence import Geofence
 from rlstack.kinds.wheeled_base.guard_protective_stop import ProtectiveStop
 
 _FACTORS = (1.0, 0.8, 0.6, 0.4, 0.2, 0.0)
@@ -17,8 +18,9 @@ _FACTORS = (1.0, 0.8, 0.6, 0.4, 0.2, 0.0)
 
 _STILL_M_S = 0.01
 
-_LONGEST_S = 0.1
-"""A period of base policies, which may be slower than the base: a command may change by what this period allows."""
+_MOVED = "find out what moved it, such as a push or a slope, then arm it"
+_JUMPED = "look for a reset, a relocalisation or a wheel that slips, then arm it"
+"""What to do after a stop."""
 
 
 def forward_m_s(seen: Observation) -> float:
@@ -30,43 +32,47 @@ def forward_m_s(seen: Observation) -> float:
 def broken_limit(seen: Observation, config: WheeledBaseGuardConfig) -> str:
     """Return which limit the state violates, with the values, or an empty string."""
     if seen.tilt_rad > config.tilt_rad:
-        return f"tilt {seen.tilt_rad:.2f} rad is over {config.tilt_rad:.2f} rad"
+        return f"tilt {seen.tilt_rad:.2f} rad is over {config.tilt_rad:.2f} rad: put it on level floor, then arm it"
     speed, most = math.hypot(*seen.linear_velocity[:2]), config.overspeed * config.linear_velocity_m_s
     if speed > most:
-        return f"speed {speed:.2f} m/s is over {most:.2f} m/s"
+        return f"speed {speed:.2f} m/s is over {most:.2f} m/s: {_MOVED}"
     turn, most = abs(seen.angular_velocity[2]), config.overspeed * config.angular_velocity_rad_s
     if turn > most:
-        return f"angular velocity {turn:.2f} rad/s is over {most:.2f} rad/s"
-    braking = 0.5 / config.linear_acceleration_m_s2
-    for axis, p, v, low, high in zip(
-        "xy", seen.position, seen.linear_velocity, config.geofence_min_m, config.geofence_max_m
-    ):
-        stopped = p + v * (config.reaction_s + braking * speed)
-        if not low <= p <= high or (stopped < low and v < 0.0) or (stopped > high and v > 0.0):
-            return f"{axis} = {p:.2f} m at {v:+.2f} m/s breaks the geofence of {low:.2f} to {high:.2f} m"
+        return f"angular velocity {turn:.2f} rad/s is over {most:.2f} rad/s: {_MOVED}"
     return ""
 
 
-def jump(before: Observation, now: Observation, config: WheeledBaseGuardConfig) -> str:
-    """Return how far odometry jumped in what time, if its own speeds cannot explain it, or an empty string."""
+def jump(before: Observation, now: Observation, config: WheeledBaseGuardConfig, grip_m_s2: float) -> str:
+    """Return how far odometry jumped in what time, if its own speeds cannot explain it, or an empty string.
+
+    Speeds that grow faster than tyres grip, with ``grip_m_s2``, are a jump, too; a collision may end any speed at once.
+    """
     dt = max(0.0, now.stamp_s - before.stamp_s)  # negative if the clock was restarted
     gone = math.dist(before.position[:2], now.position[:2])
     speed = max(math.hypot(*seen.linear_velocity[:2]) for seen in (before, now))
     if gone > config.jump_factor * speed * dt + config.jump_m:
-        return f"odometry jumped by {gone:.2f} m in {dt:.3f} s at {speed:.2f} m/s"
+        return f"odometry jumped by {gone:.2f} m in {dt:.3f} s at {speed:.2f} m/s: {_JUMPED}"
     turned = abs(math.remainder(now.yaw_rad - before.yaw_rad, 2.0 * math.pi))
     turning = max(abs(seen.angular_velocity[2]) for seen in (before, now))
     if turned > config.jump_factor * turning * dt + config.jump_rad:
-        return f"odometry jumped by {turned:.2f} rad in {dt:.3f} s at {turning:.2f} rad/s"
+        return f"odometry jumped by {turned:.2f} rad in {dt:.3f} s at {turning:.2f} rad/s: {_JUMPED}"
+    faster, most = _gained(forward_m_s(before), forward_m_s(now)), config.jump_factor * grip_m_s2 * dt + config.jump_m_s
+    if faster > most:
+        return f"odometry is faster by {faster:.2f} m/s after {dt:.3f} s, more than tyres can give: {_JUMPED}"
     return ""
 
 
-class TwistLimiter:
-    """Limits commands to the base's limits, the rate limit and the protective stop."""
+def _gained(before: float, now: float) -> float:
+    """Return by how much a speed has grown in its direction; one in the other direction begins at a standstill."""
+    return abs(now) - (abs(before) if before * now > 0.0 else 0.0)
 
-    def __init__(self, config: WheeledBaseGuardConfig, protective_stop: ProtectiveStop) -> None:
-        self._config, self._protective_stop = config, protective_stop
-        self._longest_s = max(config.period_s, _LONGEST_S)
+
+class TwistLimiter:
+    """Limits commands to the base's limits of speed, acceleration and jerk, the protective stop and the geofence."""
+
+    def __init__(self, config: WheeledBaseGuardConfig, protective_stop: ProtectiveStop, geofence: Geofence) -> None:
+        self._config, self._protective_stop, self._geofence = config, protective_stop, geofence
+        self._gaining = [0.0, 0.0]  # m/s^2 and rad/s^2 with which the last command grew
         self.sent = [0.0, 0.0]
         """The last published command, m/s and rad/s."""
         self.sent_t = 0.0
@@ -82,7 +88,7 @@ class TwistLimiter:
         speed = forward_m_s(seen)
         rolling = abs(speed) > _STILL_M_S
         self.sent = self._within([speed, seen.angular_velocity[2]]) if rolling else [0.0, 0.0]
-        self.sent_t = t - self._config.period_s
+        self.sent_t, self._gaining = t - self._config.period_s, [0.0, 0.0]
 
     def pass_on(self, t: float, wanted: Sequence[float], seen: Observation) -> LimitedCommand:
         """Return a desired command (2,), m/s and rad/s, within the limits."""
@@ -107,31 +113,41 @@ class TwistLimiter:
 
     def _towards(self, t: float, wanted: Sequence[float]) -> list[float]:
         # after a longer gap the base still drives at its last command, so braking must start gently from there
-        dt = min(max(0.0, t - self.sent_t), self._longest_s)
-        rates = (self._config.linear_acceleration_m_s2, self._config.angular_acceleration_rad_s2)
-        return [min(max(w, b - rate * dt), b + rate * dt) for w, b, rate in zip(wanted, self.sent, rates)]
+        dt, config = min(max(0.0, t - self.sent_t), self._config.longest_s), self._config
+        rates = (config.linear_acceleration_m_s2, config.angular_acceleration_rad_s2)
+        jerks = (config.linear_jerk_m_s3, config.angular_jerk_rad_s3)
+        held = []
+        for want, sent, rate, jerk, gaining in zip(wanted, self.sent, rates, jerks, self._gaining):
+            forward = math.copysign(1.0, sent or want)
+            speed, grown = abs(sent), min(rate, gaining + jerk * dt) * dt
+            slowest = speed - rate * dt  # jerk limits what grows, in the other direction, too
+            held.append(forward * min(max(forward * want, max(slowest, -grown)), speed + grown))
+        return held
 
     def _free(self, t: float, held: list[float], seen: Observation) -> tuple[list[float], str]:
         """Return the command at the highest unblocked speed, but never braked harder than the base can."""
-        if self._protective_stop.lidar is None:
-            return held, ""
-        around = self._protective_stop.hits(seen)
-        if not len(around):
-            return held, ""
+        around = np.empty((0, 2)) if self._protective_stop.lidar is None else self._protective_stop.hits(seen)
+
+        def obstruction(speed: float, turning: float) -> str:
+            found = self._protective_stop.obstacle_on_path(around, speed, turning) if len(around) else ""
+            return found or self._geofence.left_by(seen, speed, turning)
+
         measured, turning = forward_m_s(seen), held[1]
         # the robot may still be faster than its command, or not yet as fast
         speed = math.copysign(max(abs(held[0]), abs(measured)), held[0]) if held[0] * measured > 0.0 else held[0]
-        blocked = self._protective_stop.obstacle_on_path(around, speed, turning)
+        blocked = obstruction(speed, turning)
         if not blocked:
             return held, ""
         tries = [(factor * held[0], turning) for factor in _FACTORS if held[0]]
         for trial in [*tries, (0.0, turning), (0.0, 0.0)]:
-            if not self._protective_stop.obstacle_on_path(around, *trial):
+            if not obstruction(*trial):
                 break
         return self._towards(t, trial), blocked
 
     def _publish(self, t: float, held: list[float]) -> list[float]:
         if not math.isfinite(sum(held)):  # no known input leads here, but published commands must always be finite
             held = [0.0, 0.0]
+        if (dt := t - self.sent_t) > 0.0:
+            self._gaining = [max(0.0, _gained(before, now)) / dt for before, now in zip(self.sent, held)]
         self.sent, self.sent_t = held, t
         return held
