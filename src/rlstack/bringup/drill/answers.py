@@ -13,6 +13,13 @@ ROBOT_PERIODS = 2.0
 """Control periods beyond the robot node's own timeout in which it notices."""
 
 
+ROBOT_OFF = "robot off"
+"""Answer of a robot node that stops the robot itself."""
+
+BATTERY_S = 0.1
+"""Time in which two reports of the battery come during a drill."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """The safe answer to a fault.
@@ -86,7 +93,7 @@ def limit_s(within: str | float | None, config: Any, robot_timeout_s: float) -> 
         within: ``command``: the age at which a command is stale, and a control period for the observation that it
             answers. ``observation``: the timeout for observations and :data:`OBSERVATION_PERIODS`. ``robot``: the
             robot node's timeout for commands and :data:`ROBOT_PERIODS`. Another name: that time of the configuration,
-            and :data:`OBSERVATION_PERIODS`.
+            and :data:`OBSERVATION_PERIODS`; for ``battery_confirm_s`` also :data:`BATTERY_S`.
         config: The guard's configuration.
         robot_timeout_s: The robot node's timeout for commands.
     """
@@ -97,7 +104,8 @@ def limit_s(within: str | float | None, config: Any, robot_timeout_s: float) -> 
     if within == "robot":
         return robot_timeout_s + ROBOT_PERIODS * float(config.period_s)
     if isinstance(within, str):
-        return float(getattr(config, within) + OBSERVATION_PERIODS * config.period_s)
+        more_s = BATTERY_S if within == "battery_confirm_s" else 0.0
+        return float(getattr(config, within) + OBSERVATION_PERIODS * config.period_s + more_s)
     return within
 
 
@@ -105,7 +113,7 @@ def judge(repeat: Repeat, answer: Answer, limit: float | None) -> None:
     """Set a repeat's ``answer``, ``answer_s`` and ``why``."""
     before, after = repeat.modes[0][1], repeat.modes[1:]
     if answer.robot_stops:
-        repeat.answer, repeat.answer_s = "robot off", repeat.robot_off_s
+        repeat.answer, repeat.answer_s = ROBOT_OFF, repeat.robot_off_s
     else:
         reached = [(t, mode) for t, mode in after if mode in answer.modes]
         repeat.answer_s, repeat.answer = reached[0] if reached else (None, after[-1][1] if after else before)

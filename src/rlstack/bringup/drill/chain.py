@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
@@ -28,7 +27,8 @@ _SEEN = 3
 """Observations after a reset before arming."""
 _LOST_S = 2.0
 """Longest time from arming until the policy commands."""
-_CHANGE = re.compile(r"(\w+) -> (\w+): (.*)$")
+_TOGETHER_S = 0.01
+"""How much later than a mode its reason, which was sent before, may arrive."""
 
 
 class NotReady(Exception):
@@ -69,6 +69,7 @@ class Chain:
         command = drill.topics.command_topic
         self._command_topic = command
         changed = (*self._sensor_topics, topics.BATTERY, command)
+        robot, guard = _obeying(robot), _obeying(guard)
         parameters = {**robot.parameters, **({"start_height_m": start_height_m} if start_height_m else {})}
         processes = [
             replace(_without_end(robot), parameters=parameters, remappings=_renamed(robot, changed)),
@@ -80,6 +81,9 @@ class Chain:
         self.environment = child_environment(os.environ)
         self.modes: list[tuple[float, str]] = []
         """The guard's modes with their times of arrival, s."""
+        self.warnings: list[str] = []
+        """What the guard's diagnostics have warned of since :attr:`lines` was emptied."""
+        self._reasons: list[tuple[float, str]] = []
         self.lines: list[tuple[float, str, str]] = []
         """Lines that the processes logged: time of arrival, s, process, text."""
         self.kept: dict[str, Any] = {}
@@ -107,6 +111,9 @@ class Chain:
         quality = topics.quality("latched")
         quality.depth = 10
         node.create_subscription(topics.type_of(topics.GUARD_MODE), topics.GUARD_MODE, self._on_mode, quality)
+        node.create_subscription(topics.type_of(topics.GUARD_REASON), topics.GUARD_REASON, self._on_reason, quality)
+        kind, event = topics.type_of(topics.DIAGNOSTICS), topics.quality("event")
+        node.create_subscription(kind, topics.DIAGNOSTICS, self._on_diagnostics, event)
         self._make_clients()
         self._supervisor = Supervisor(self.system, log=self._on_line, environment=self.environment)
         self._supervisor.start()
@@ -140,13 +147,11 @@ class Chain:
         if name not in self.ended:
             return
         self._supervisor.start_again(name)
-        seen, told, commanded = self.observed.passed, len(self.modes), self.policy.passed
-        if name == "robot":
-            self.wait(lambda: self.observed.passed > seen, f"the {name} node", START_S)
-        elif name == "guard":
-            self.wait(lambda: len(self.modes) > told, f"the {name} node", START_S)
+        if name == "guard":
+            told = len(self.modes)
+            self.wait(lambda: len(self.modes) > told, "the guard", START_S)
         else:
-            self.wait(lambda: self.policy.passed > commanded, f"the {name} node", START_S)
+            self._wait_for(self.observed if name == "robot" else self.policy, 1)
 
     # Getting ready
 
@@ -164,15 +169,12 @@ class Chain:
             if self.mode == "estop":
                 self.call(topics.CLEAR_ESTOP)
             self.call(topics.RESET)
-            seen = self.observed.passed
-            self.wait(lambda seen=seen: self.observed.passed >= seen + _SEEN, "an observation", START_S)
+            self._wait_for(self.observed, _SEEN)
             answer = self.call(topics.ARM, data=True)
             if not answer.success:
                 why = answer.message
                 continue
-            began = time.monotonic()
-            limit = began + _LOST_S / self.factor
-            self.node.spin_while(lambda limit=limit: self.mode != "policy" and time.monotonic() < limit)
+            self._wait_for_policy()
             if self.mode == "policy":
                 self.node.spin(settle_s / self.factor)
             if self.mode == "policy":
@@ -251,9 +253,11 @@ class Chain:
         return any(text in line for _, who, line in list(self.lines) if who == name)
 
     def reason(self, mode: str) -> str:
-        """Return why the guard went to a mode, by its log; empty if it has not."""
-        found = [_CHANGE.search(line) for _, who, line in list(self.lines) if who == "guard"]
-        return next((one[3] for one in found if one is not None and one[2] == mode), "")
+        """Return why the guard last went to a mode."""
+        reached = [t for t, name in self.modes if name == mode]
+        if not reached:
+            return ""
+        return next((reason for t, reason in reversed(self._reasons) if t <= reached[-1] + _TOGETHER_S), "")
 
     def wait(self, condition: Callable[[], Any], what: str, timeout_s: float) -> None:
         """Pass messages on until ``condition()`` holds.
@@ -274,6 +278,14 @@ class Chain:
         ready = all(client.service_is_ready() for client in self._clients.values())
         return bool(ready and self.mode and self.observed.passed and self.policy.passed)
 
+    def _wait_for(self, relayed: Relay, count: int) -> None:
+        before = relayed.passed
+        self.wait(lambda: relayed.passed >= before + count, f"a message on {relayed.target}", START_S)
+
+    def _wait_for_policy(self) -> None:
+        limit = time.monotonic() + _LOST_S / self.factor
+        self.node.spin_while(lambda: self.mode != "policy" and time.monotonic() < limit)
+
     def _make_clients(self) -> None:
         from rcl_interfaces.srv import SetParameters
         from std_srvs.srv import SetBool, Trigger
@@ -291,6 +303,13 @@ class Chain:
 
     def _on_mode(self, message: Any) -> None:
         self.modes.append((time.monotonic(), message.data))
+
+    def _on_reason(self, message: Any) -> None:
+        self._reasons.append((time.monotonic(), message.data))
+
+    def _on_diagnostics(self, message: Any) -> None:
+        guard = f"{self.namespace}/guard".lstrip("/")
+        self.warnings += [one.message for one in message.status if one.name == guard and one.message != "ok"]
 
     def _on_line(self, line: str) -> None:
         name, _, text = line.removeprefix("[").partition("] ")
@@ -315,6 +334,13 @@ def _renamed(process: Process, names: tuple[str, ...]) -> tuple[tuple[str, str],
 def _without_end(process: Process) -> Process:
     """Return a process whose end lets the others go on, so that their own answer is seen."""
     return replace(process, when_it_ends="let the rest go on", why="a drill watches the others")
+
+
+def _obeying(process: Process) -> Process:
+    """Return a process that takes commands from the drill's node, which passes them on, if it obeys one node alone."""
+    if "command_source" not in process.parameters:
+        return process
+    return replace(process, parameters={**process.parameters, "command_source": relay.NODE})
 
 
 def _type(topic: str) -> str:

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 BUSY_S = 2.0
 DISK_WATCH_S = 3.0
 _BUSY_PER_CORE = 2
-_BATTERY_EVERY_S = 0.2
-_LEFT = {"low": 0.12, "critical": 0.02, "full": 1.0}
-"""Share of the charge."""
+BATTERY_EVERY_S = 0.05
+_LEFT = {"low": 0.15, "critical": 0.02, "full": 1.0}
+"""Share of the charge; the guards' limits are 0.2 and 0.1."""
 _RECORDED_S = 20.0
 """Longest time until a recording has begun."""
 
@@ -76,13 +76,14 @@ def find_topics(chain: Chain) -> None:
     node = chain.node.node
     found: dict[str, tuple[Any, Callable[[bytes], None]]] = {}
     ours = {f"{chain.namespace}/{relay.target}": relay for relay in chain.node.relays.values()}
+    heard = {f"{chain.namespace}/{relay.source}" for relay in chain.node.relays.values()}  # by the drill alone
     for name, kinds in node.get_topic_names_and_types():
-        if not name.startswith(chain.namespace + "/") or node.count_subscribers(name) == 0:
+        if not name.startswith(chain.namespace + "/") or node.count_subscribers(name) == 0 or name in heard:
             continue
         kind = topics.message_type(kinds[0])
         if name in ours:
             found[name] = (kind, ours[name].send)
-        elif not name.startswith(f"{chain.namespace}/{chain.PREFIX}"):
+        else:
             use: topics.Quality = "latched" if node.get_publishers_info_by_topic(name) else "event"
             publisher = chain.node.intruder.create_publisher(kind, name, topics.quality(use))
             chain.kept.setdefault("publishers", []).append(publisher)
@@ -114,15 +115,27 @@ def battery(level: str) -> Callable[[Chain], None]:
 
     def report(chain: Chain) -> None:
         chain.send_battery(_LEFT[level])
-        chain.at(_BATTERY_EVERY_S, partial(report, chain))
+        chain.at(BATTERY_EVERY_S, partial(report, chain))
 
     return report
 
 
 def full_battery(chain: Chain) -> None:
     """Report a full battery."""
-    chain.at(_BATTERY_EVERY_S, lambda: None)
-    chain.send_battery(_LEFT["full"])
+    chain.at(BATTERY_EVERY_S, lambda: None)  # instead of the next report
+    for _ in range(5):
+        chain.send_battery(_LEFT["full"])
+        chain.node.spin(BATTERY_EVERY_S)
+
+
+def warned(text: str) -> Callable[[Chain], str]:
+    """Return a check that the guard's diagnostics warn of something, if the policy still commands."""
+
+    def check(chain: Chain) -> str:
+        there = chain.mode != "policy" or any(text in message for message in chain.warnings)
+        return "" if there else "the guard's diagnostics do not warn of it"
+
+    return check
 
 
 def estop(chain: Chain) -> None:
@@ -227,10 +240,10 @@ def parameters_were(accepted: bool) -> Callable[[Chain], str]:
     """Return a check that every parameter was accepted, or refused."""
 
     def check(chain: Chain) -> str:
-        answers = [future.result() if future.done() else None for future in chain.kept.pop("set")]
-        if None in answers:
+        futures = chain.kept.pop("set")
+        if not all(future.done() for future in futures):
             return "a node did not answer a parameter"
-        wrong = [one for answer in answers for one in answer.results if one.successful is not accepted]
+        wrong = [one for future in futures for one in future.result().results if one.successful is not accepted]
         return f"a parameter was {'refused' if accepted else 'accepted'}: {wrong[0].reason}" if wrong else ""
 
     return check

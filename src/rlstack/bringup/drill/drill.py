@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rlstack.bringup.drill.chain import Chain, NotReady
-from rlstack.bringup.drill.faults import Fault
+from rlstack.bringup.drill.fault import Fault
 from rlstack.bringup.drill.kind_drill import KindDrill, drill_of
 from rlstack.bringup.drill.launcher import LAUNCHER_FAULTS, LauncherRunner
 from rlstack.bringup.drill.report import as_data, chart, expected, table

@@ -8,61 +8,18 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlstack.bringup.drill import changes, disturbances
 from rlstack.bringup.drill.changes import Change
+from rlstack.bringup.drill.fault import COMMANDER, Action, Fault
 
 if TYPE_CHECKING:
     from rlstack.bringup.drill.chain import Chain
 
-Action = Callable[["Chain"], None]
-Check = Callable[["Chain"], str]
-
 LATE_S = 0.2
 CLOCK_JUMP_NS = 10 * 10**9
 STALE_NS = 10**9 // 2
-COMMANDER = "commander"
-"""The process that commands: the policy's or the planner's."""
-
-
-def nothing(chain: Chain) -> None:
-    """Do nothing."""
-
-
-def no_problem(chain: Chain) -> str:
-    """Find nothing wrong."""
-    return ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fault:
-    """One fault.
-
-    Args:
-        name: For ``--faults``.
-        text: What happens.
-        answer: Key of its safe answer.
-        begin: Begins the fault; called at a random moment of the control period, from the drill's executor.
-        ready: Called before, while the robot is still disarmed.
-        end: Ends it, once the robot is disarmed again; changes of messages end by themselves.
-        check: Returns what else is wrong afterwards, or an empty text.
-        watch_s: Shortest time to watch, s of the robot.
-        edit: The edit of the kind that it needs, such as ``command.nan``; a kind without it leaves the fault out.
-        kills: Processes that it ends, which are started again afterwards.
-    """
-
-    name: str
-    text: str
-    answer: str
-    begin: Action
-    ready: Action = nothing
-    end: Action = nothing
-    check: Check = no_problem
-    watch_s: float = 0.6
-    edit: str = ""
-    kills: tuple[str, ...] = ()
 
 
 def on_command(make: Callable[[], Change]) -> Action:
@@ -296,7 +253,8 @@ SENSOR_FAULTS = (
         text="one in five observations",
         answer="low rate",
         begin=on_observation(lambda: changes.one_of(5)),
-        watch_s=1.0,
+        check=disturbances.warned(" Hz"),
+        watch_s=2.5,
     ),
 )
 
@@ -309,6 +267,8 @@ SYSTEM_FAULTS = (
         text="battery low",
         answer="battery low",
         begin=disturbances.battery("low"),
+        check=disturbances.warned("battery"),
+        watch_s=1.5,
         end=disturbances.full_battery,
     ),
     Fault(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.bringup.drill.answers import Answer
 from rlstack.bringup.drill.changes import Edit
+from rlstack.bringup.drill.fault import Fault
 from rlstack.bringup.robot_group import Point
 from rlstack.interfaces import topics
 from rlstack.interfaces.kind_signals import command_range, element_names
@@ -18,9 +19,6 @@ from rlstack.interfaces.signals import COMMANDED, SENSED
 from rlstack.kinds import find_kind
 from rlstack.nodes.kind_topics import kind_topics
 from rlstack.robots import RobotSpec
-
-if TYPE_CHECKING:
-    from rlstack.bringup.drill.faults import Fault
 
 _SLACK = 1e-6
 

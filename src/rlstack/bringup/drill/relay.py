@@ -9,6 +9,8 @@ from typing import Any
 from rlstack.bringup.drill.changes import Change
 from rlstack.interfaces import topics
 
+NODE = "drill"
+"""Name of the relay's node."""
 PREFIX = "drill/"
 """The topics of the sending node are remapped to this prefix; the relay publishes them under their own names."""
 
@@ -28,24 +30,22 @@ class Relay:
     def __init__(
         self, node: Any, kind: Any, source: str, target: str, receives: topics.Quality, sends: topics.Quality
     ) -> None:
-        self.kind, self.target = kind, target
+        self.kind, self.source, self.target = kind, source, target
         self.passed = 0
         """Number of messages received."""
         self.newest = b""
         self.kept: list[tuple[float, bytes]] = []
         """What has arrived, unchanged, and when, while :attr:`keeps`."""
-        self.sent: list[tuple[float, bytes]] = []
-        """What was passed on, and when, while :attr:`keeps`."""
         self.keeps = False
         self.changed_at: float | None = None
-        """When the present change was first applied."""
+        """When the last change was first applied; None: since :meth:`keep`, none was."""
         self._change: Change | None = None
         self._publisher = node.create_publisher(kind, target, topics.quality(sends))
         node.create_subscription(kind, source, self._pass, topics.quality(receives), raw=True)
 
     def set_change(self, change: Change | None) -> None:
         """Apply ``change`` from the next message on; None: pass everything on."""
-        self._change, self.changed_at = change, None
+        self._change = change
 
     def send(self, data: bytes) -> None:
         """Publish a serialized message of the drill's own."""
@@ -54,7 +54,7 @@ class Relay:
     def keep(self, keeps: bool) -> None:
         """Begin to keep what passes, or end it."""
         if keeps:
-            self.kept, self.sent = [], []
+            self.kept, self.changed_at = [], None
         self.keeps = keeps
 
     def _pass(self, data: bytes) -> None:
@@ -65,15 +65,11 @@ class Relay:
             self.kept.append((now, data))
         if self._change is None:
             self._publisher.publish(data)
-            if self.keeps:
-                self.sent.append((now, data))
             return
         if self.changed_at is None:
             self.changed_at = now
         for changed in self._change(data):
             self._publisher.publish(changed)
-            if self.keeps:
-                self.sent.append((now, changed))
 
 
 class RelayNode:
@@ -95,7 +91,7 @@ class RelayNode:
         self._context: Any = Context()
         rclpy.init(context=self._context, signal_handler_options=SignalHandlerOptions.NO)
         options: dict[str, Any] = {"namespace": namespace, "context": self._context, "enable_rosout": False}
-        self.node = rclpy.create_node("drill", **options)
+        self.node = rclpy.create_node(NODE, **options)
         self.intruder = rclpy.create_node("intruder", **options)
         """Publishes what nobody should."""
         self._executor = ControlExecutor(context=self._context)

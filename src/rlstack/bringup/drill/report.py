@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlstack.bringup.drill.answers import Repeat, worst
+from rlstack.bringup.drill.answers import ROBOT_OFF, Repeat, worst
 from rlstack.bringup.drill.running import FaultResult
 
 _HEADINGS = ("fault", "answer", "time", "worst excursion", "passed")
@@ -75,14 +75,15 @@ def chart(results: Sequence[FaultResult], title: str, excursion: str) -> bytes:
     from matplotlib.figure import Figure
 
     shown = [(result, _shown(result)) for result in results if result.repeats]
-    modes = list(dict.fromkeys(mode for _, repeat in shown for _, mode in repeat.modes))
+    modes = list(dict.fromkeys([*(mode for _, repeat in shown for _, mode in repeat.modes), ROBOT_OFF]))
     colours = {mode: _COLOURS.get(mode, _OTHERS[k % len(_OTHERS)]) for k, mode in enumerate(modes)}
     figure = Figure(figsize=(11.0, 0.42 * len(shown) + 1.4), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=[3, 1])
     end = max(_end(repeat) for _, repeat in shown)
     labelled: set[str] = set()
     for row, (result, repeat) in enumerate(shown):
-        spans = [*repeat.modes, (_end(repeat), "")]
+        off = [] if repeat.robot_off_s is None or repeat.answer != ROBOT_OFF else [(repeat.robot_off_s, ROBOT_OFF)]
+        spans = [*repeat.modes, *off, (_end(repeat), "")]
         for (begin, mode), (until, _) in itertools.pairwise(spans):
             left.barh(
                 row,
@@ -103,8 +104,8 @@ def chart(results: Sequence[FaultResult], title: str, excursion: str) -> bytes:
             left.text(end, row, f" {result.passed}/{len(result.repeats)}", va="center", color=_FAILED, fontsize=8)
     left.axvline(0.0, color=_DARK, linewidth=0.8, linestyle=":")
     left.set_yticks(range(len(shown)), [result.fault.text for result, _ in shown], fontsize=8)
-    left.invert_yaxis()
-    left.set_xlim(_BEFORE_S, end * 1.06)
+    left.set_ylim(len(shown) - 0.4, -0.6)
+    left.set_xlim(_BEFORE_S, end * 1.08)
     left.set_xlabel("time from the fault, s (bar: limit)")
     left.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=6, frameon=False, fontsize=8)
     right.set_xlabel(excursion)
@@ -116,7 +117,7 @@ def chart(results: Sequence[FaultResult], title: str, excursion: str) -> bytes:
 
 _BEFORE_S = -0.2
 _FAILED, _DARK, _NEUTRAL = "#b3261e", "#333333", "#adb5bd"
-_COLOURS = {"policy": "#4c956c", "disarmed": "#6c757d", "estop": "#b3261e", "takeoff": "#90be6d"}
+_COLOURS = {"policy": "#4c956c", "disarmed": "#6c757d", "estop": "#b3261e", "takeoff": "#90be6d", ROBOT_OFF: "#3d405b"}
 _OTHERS = ("#f4a261", "#e9c46a", "#d98324", "#c8963e")
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from rlstack.arrays import Array
 from rlstack.bringup.drill.answers import Answer, Repeat, judge, limit_s
 from rlstack.bringup.drill.chain import Chain, NotReady
-from rlstack.bringup.drill.faults import COMMANDER, FAULTS, Fault
+from rlstack.bringup.drill.fault import COMMANDER, Fault
+from rlstack.bringup.drill.faults import FAULTS
 from rlstack.bringup.drill.kind_drill import KindDrill
 from rlstack.errors import MalformedMessage
 
@@ -111,6 +113,7 @@ class Runner:
         fault.ready(chain)
         chain.prepare(float(self._random.uniform(*self._drill.SETTLE_S)))
         chain.lines.clear()
+        chain.warnings.clear()
         chain.keep(True)
         began: list[float] = []
 
@@ -167,8 +170,10 @@ class Runner:
 
     def _measure(self, chain: Chain, done: Repeat, t0: float, result: FaultResult) -> None:
         """Read what has passed: excursions, and commands and motions beyond a limit."""
-        drill, problems = self._drill, []
-        seen, times = [], []
+        drill = self._drill
+        problems: list[str] = []
+        seen: list[Mapping[str, Array]] = []
+        times: list[float] = []
         for t, data in chain.observed.kept:
             try:
                 observation = drill.observation(data)
@@ -194,7 +199,7 @@ class Runner:
             done.excursion |= drill.other_excursion(topic, [data for t, data in chain.sensors[topic].kept if t >= t0])
         done.problem = "; ".join(filter(None, problems))
 
-    def _recover(self, chain: Chain, fault: Fault, killed: Sequence[str] | set[str]) -> None:
+    def _recover(self, chain: Chain, fault: Fault, killed: Collection[str]) -> None:
         """Disarm, end the fault, and start again what it has killed."""
         fault_ended = False
         try:

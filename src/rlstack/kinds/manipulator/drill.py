@@ -36,6 +36,8 @@ class ManipulatorDrill(KindDrill):
         "low rate": Answer(("policy", *_HOLD)),
         "link short": Answer(("policy", *_HOLD)),
         "link": Answer(_HOLD, "observation"),
+        "battery low": Answer(("policy",)),
+        "battery critical": Answer(_HOLD, "battery_confirm_s", via=("policy",)),
         "estop": Answer(("estop",), 0.1),
         "busy": Answer(("policy", *_HOLD)),
         "guard gone": Answer((), "robot", robot_stops=True),

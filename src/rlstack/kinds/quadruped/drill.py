@@ -33,6 +33,8 @@ class QuadrupedDrill(KindDrill):
         "low rate": Answer(("policy", *_STAND)),
         "link short": Answer(("policy", *_STAND)),
         "link": Answer(_STAND, "observation"),
+        "battery low": Answer(("policy",)),
+        "battery critical": Answer(_STAND, "battery_confirm_s", via=("policy",)),
         "estop": Answer(("estop",), 0.1),
         "busy": Answer(("policy", *_STAND)),
         "guard gone": Answer((), "robot", robot_stops=True),

@@ -13,7 +13,7 @@ from rlstack.bringup.drill import changes
 from rlstack.bringup.drill.answers import Answer
 from rlstack.bringup.drill.changes import Edit
 from rlstack.bringup.drill.edits import move_odometry, odometry_edits, twist_edits
-from rlstack.bringup.drill.faults import Fault
+from rlstack.bringup.drill.fault import Fault
 from rlstack.bringup.drill.kind_drill import KindDrill, moved
 from rlstack.interfaces import cdr, topics
 from rlstack.kinds.wheeled_base.guard_config import SCAN
@@ -43,8 +43,8 @@ class WheeledBaseDrill(KindDrill):
         "low rate": Answer(_STOP, "observation"),
         "link short": Answer(("policy", *_STOP)),
         "link": Answer(_STOP, "observation"),
-        "battery low": Answer(("policy", *_STOP)),
-        "battery critical": Answer(_STOP, "observation"),
+        "battery low": Answer(("policy",)),
+        "battery critical": Answer(_STOP, "battery_confirm_s", via=("policy",)),
         "estop": Answer(("estop",), 0.1),
         "busy": Answer(("policy", *_STOP)),
         "guard gone": Answer((), "robot", robot_stops=True),
