@@ -31,7 +31,7 @@ class Fault:
         name: For ``--faults``.
         text: What happens.
         answer: Key of its safe answer.
-        begin: Begins the fault; called with the chain at a random moment of the control period, from the drill's executor.
+        begin: Begins the fault; called at a random moment of the control period, from the drill's executor.
         ready: Called before, while the robot is still disarmed.
         end: Ends it, once the robot is disarmed again; changes of messages end by themselves.
         check: Returns what else is wrong afterwards, or an empty text.
