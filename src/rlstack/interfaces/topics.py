@@ -16,6 +16,12 @@ JOINT_STATES = "joint_states"
 BATTERY = "battery"
 GOAL = "goal"
 GOAL_PATH = "goal_path"
+GOAL_ACTIVE = "goal/active"
+"""The goal that a policy or planner pursues, in :data:`WORLD_FRAME`; of a path, the point that is due. Latched."""
+GOAL_DISTANCE = "goal/distance"
+"""Distance from it, m, of the robot, or of the tool or the object that is to reach it."""
+GOAL_REACHED = "goal/reached"
+"""Whether it is reached. Latched."""
 LATCHED = frozenset({GOAL, GOAL_PATH})
 """Topics whose last value holds until it is replaced."""
 ROTOR_COMMAND = "cmd/rotors"
@@ -74,6 +80,9 @@ TYPES: dict[str, str] = {
     BATTERY: "sensor_msgs/msg/BatteryState",
     GOAL: "geometry_msgs/msg/PoseStamped",
     GOAL_PATH: "nav_msgs/msg/Path",
+    GOAL_ACTIVE: "geometry_msgs/msg/PoseStamped",
+    GOAL_DISTANCE: "std_msgs/msg/Float64",
+    GOAL_REACHED: "std_msgs/msg/Bool",
     ROTOR_COMMAND: "sensor_msgs/msg/JointState",
     TWIST_COMMAND: "geometry_msgs/msg/TwistStamped",
     JOINT_COMMAND: "trajectory_msgs/msg/JointTrajectory",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlstack.arrays import Array
@@ -16,6 +16,7 @@ from rlstack.interfaces.signals import SENSED
 from rlstack.interfaces.trajectory_messages import TrajectoryReader
 from rlstack.kinds import find_kind, kind_names
 from rlstack.nodes.command_messages import without_stamps
+from rlstack.nodes.goal_topics import GoalPoint
 from rlstack.nodes.parameters import Parameter, ParameterSet
 from rlstack.robots import RobotSpec
 
@@ -107,6 +108,11 @@ class KindTopics(ABC):
     def __init__(self, robot: Any, parameters: ParameterSet) -> None:
         self._robot = robot
         self._names = tuple(joint.name for joint in robot.drives)
+
+    @classmethod
+    def goal_point(cls, robot: Any, inputs: Collection[str]) -> GoalPoint:
+        """Return the point that is to reach the goal: the robot's position; ``inputs`` are the policy's."""
+        return GoalPoint()
 
     @abstractmethod
     def read(self, data: bytes) -> tuple[int | None, Signals]:

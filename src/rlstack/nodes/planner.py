@@ -19,9 +19,8 @@ from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.policy import PARAMETERS as OF_POLICIES
 from rlstack.nodes.policy import PolicyNode
 from rlstack.nodes.policy_loop import Answer
-from rlstack.nodes.robot_parameters import checked_robot
 from rlstack.policies import Contract, PolicyOutputError, contract_for
-from rlstack.robots import RobotSpec
+from rlstack.robots import RobotSpec, load_robot
 
 RATE_HZ = 10.0
 """Rate of planners that do not define their own."""
@@ -55,6 +54,9 @@ class PlannerPolicy:
         UserError: There is no such planner (nearest names listed), it refuses the options or the robot, or it needs
             a signal that no topic has.
     """
+
+    sha256 = ""
+    """A planner is no file."""
 
     def __init__(self, name: str, robot: RobotSpec, options: Mapping[str, Any]) -> None:
         self.driver: Planner = PLANNERS.load(name)(robot, **options)
@@ -132,7 +134,7 @@ class PlannerNode(PolicyNode):
         return warning, figures
 
     def _load(self) -> tuple[Any, RobotSpec]:
-        robot = checked_robot(self.parameters)
+        robot = load_robot(self.parameters["robot"])
         try:
             options = json.loads(self.parameters["options"])
         except json.JSONDecodeError as error:
@@ -148,6 +150,13 @@ class PlannerNode(PolicyNode):
 
     def _make_progress_checker(self, contract: Contract) -> None:
         """Return None: planners report their own progress."""
+
+    def _waypoint_signals(self) -> Mapping[str, Array]:
+        waypoint = None if self._planner is None else self._planner.waypoint
+        return {} if waypoint is None else {"goal_position": np.append(waypoint, 0.0)}
+
+    def _has_arrived(self) -> bool | None:
+        return None if self._planner is None else self._planner.status is Status.ARRIVED
 
     def _send(self, answer: Answer) -> None:
         super()._send(answer)

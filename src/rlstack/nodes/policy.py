@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,18 +19,20 @@ from rlstack.interfaces.signals import SENSED
 from rlstack.interfaces.timing import StampClock
 from rlstack.nodes.command_messages import command_message
 from rlstack.nodes.goal_subscriptions import BAD_GOAL, QUALITIES, PathListener, is_goal
+from rlstack.nodes.goal_topics import PERIOD_S as GOAL_TOPICS_PERIOD_S
+from rlstack.nodes.goal_topics import GoalPoint, GoalTopics, has_goal
+from rlstack.nodes.kind_topics import kind_topics
 from rlstack.nodes.live_check import WINDOW_S, ArrivalClock, LiveCheck
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.policy_loop import Answer, PolicyLoop
 from rlstack.nodes.progress_checker import ProgressChecker
-from rlstack.nodes.robot_parameters import ROBOT_SHA256, checked_robot
 from rlstack.nodes.runtime import ManagedNode
 from rlstack.nodes.sensor_readers import SCAN_PARAMETERS, cameras_of, every_ns, reader
 from rlstack.nodes.topic_timeout import TopicTimeout
 from rlstack.policies import Contract, Policy, Port, load_policy, robot_name
 from rlstack.policies.proven import proven_for
 from rlstack.policies.record import read_record
-from rlstack.robots import RobotSpec
+from rlstack.robots import RobotSpec, load_robot
 from rlstack.robots.frames import from_yaw
 
 _NAN = math.nan
@@ -43,7 +46,6 @@ PARAMETERS = (
     Parameter("policy_sha256", "", "SHA-256 that the policy file must have, as sha256sum prints it; empty: any."),
     Parameter("record_sha256", "", "The same for verify.json beside it, if the live check uses it; empty: any."),
     Parameter("robot", "", "Robot that the policy must be for, a name or file; empty: the policy's."),
-    ROBOT_SHA256,
     Parameter(
         "goal_position",
         (_NAN, _NAN, _NAN),
@@ -128,6 +130,8 @@ class PolicyNode(ManagedNode):
         )
         self._robot = robot
         self._progress = self._make_progress_checker(contract)
+        self._goal_topics = self._make_goal_topics(contract)
+        self._answered_ns = 0
         self._stamps = StampClock()
         if contract.state:  # before the publishers: who receives commands knows the service
             self.server(Trigger, topics.POLICY_RESET, self._on_reset)
@@ -166,6 +170,7 @@ class PolicyNode(ManagedNode):
         self._loop.reset()
         self._use_default_goal()
         self.every(_GOAL_PERIOD_S, self._use_default_goal)  # its parameters are live
+        self.every(GOAL_TOPICS_PERIOD_S, self._publish_goal)
         if self._check is not None:
             self.every(_CHECK_PERIOD_S, self._report_check)
         self._timeout.start()
@@ -177,6 +182,7 @@ class PolicyNode(ManagedNode):
         counts = self._loop.counts
         figures = {
             "policy": self._policy.contract.name,
+            **({"sha256": self._policy.sha256} if self._policy.sha256 else {}),
             "steps": counts.steps,
             "steps on a repeated observation": counts.repeated,
             "stale": counts.stale,
@@ -197,11 +203,10 @@ class PolicyNode(ManagedNode):
         if not path:
             raise UserError("The policy node needs a policy file: --ros-args -p policy:=PATH.")
         if self.parameters["robot"]:
-            robot = checked_robot(self.parameters)
+            robot = load_robot(self.parameters["robot"])
         else:
             first = load_policy(path, sha256=checked)
-            named = {"robot": robot_name(first.contract, path), "robot_sha256": self.parameters["robot_sha256"]}
-            checked, robot = first.sha256, checked_robot(named)
+            checked, robot = first.sha256, load_robot(robot_name(first.contract, path))
         return load_policy(path, robot=robot, sha256=checked), robot
 
     def _proof(self) -> Mapping[str, Any]:
@@ -220,6 +225,33 @@ class PolicyNode(ManagedNode):
         if not drives or not {"position", "goal_position"} <= {port.name for port in contract.inputs}:
             return None
         return ProgressChecker(self.parameters["goal_tolerance_m"], self.parameters["patience_s"])
+
+    def _make_goal_topics(self, contract: Contract) -> GoalTopics | None:
+        """Return the topics of the goal; None where there is none."""
+        inputs = [port.name for port in contract.inputs]
+        if not (has_goal(inputs) or self._waypoint_signals()):
+            return None
+        point = GoalPoint() if self._robot is None else kind_topics(self._robot).goal_point(self._robot, inputs)
+        if self._progress is not None:
+            point = replace(point, tolerance_m=self.parameters["goal_tolerance_m"])
+        return GoalTopics(self, point)
+
+    def _waypoint_signals(self) -> Mapping[str, Array]:
+        """Return the goal that the node has chosen itself, as signals; empty if it is an input."""
+        return {}
+
+    def _has_arrived(self) -> bool | None:
+        """Return whether what drives reports that it has arrived; None: it reports nothing."""
+        return None
+
+    def _publish_goal(self) -> None:
+        if self._goal_topics is not None:
+            seen = {**self._loop.seen, **self._waypoint_signals()}
+            self._goal_topics.publish(self._answered_ns, seen, self._has_arrived())
+
+    def _goal_taken(self) -> None:
+        if self._goal_topics is not None:
+            self._goal_topics.taken()
 
     def _sender(self, port: Port) -> Callable[[int, Array], None]:
         kind = topics.message_type(port.type)
@@ -265,6 +297,7 @@ class PolicyNode(ManagedNode):
     def _send(self, answer: Answer) -> None:
         for name, values in answer.outputs.items():
             self._senders[name](answer.stamp_ns, values)
+        self._answered_ns = answer.stamp_ns
         if self._progress is not None:
             seen = self._loop.seen
             self._progress.update(answer.stamp_ns, seen["position"], seen["goal_position"])
@@ -305,10 +338,12 @@ class PolicyNode(ManagedNode):
         else:
             self._received.add(topics.GOAL)
             self._set_goal(**values)
+            self._goal_taken()
 
     def _on_path(self, path: GoalPath, *, from_now: bool) -> None:
         self._received.add(topics.GOAL_PATH)
         self._loop.on_path(path, from_now=from_now)
+        self._goal_taken()
 
     def _set_goal(self, **goal: Array) -> None:
         """Set the goal; for policies that only follow paths, as a path that stays there."""

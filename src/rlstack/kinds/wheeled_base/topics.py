@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,14 @@ from rlstack.kinds.wheeled_base.guard_config import SCAN
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.nodes.command_messages import TWIST_TYPE, without_stamps
 from rlstack.nodes.goal_subscriptions import QUALITIES
+from rlstack.nodes.goal_topics import GoalPoint
 from rlstack.nodes.kind_topics import GuardSubscriptions, KindTopics, simulated
 from rlstack.nodes.parameters import Parameter, ParameterSet
 from rlstack.nodes.sensor_readers import SCAN_PARAMETERS, scan_every_ns
 from rlstack.robots import frames
 
+_TOLERANCE_M = 0.2
+"""Distance at which a goal is reached; a policy's node has a parameter for it."""
 _SLACK_NS = 1000
 """Tolerance for rounded stamps."""
 
@@ -101,6 +105,11 @@ class WheeledBaseTopics(KindTopics):
         self._read = TwistReader(plain=without_stamps(TWIST_TYPE, parameters))
         self.command_type = self._read.type
         self.timeout_s = robot.limits.command_timeout_s
+
+    @classmethod
+    def goal_point(cls, robot: WheeledBase, inputs: Collection[str]) -> GoalPoint:
+        """Return the base's place on the floor."""
+        return GoalPoint(axes=2, tolerance_m=_TOLERANCE_M)
 
     def read(self, data: bytes) -> tuple[int | None, Signals]:
         """Return the twist (2,), m/s and rad/s."""
