@@ -17,6 +17,7 @@ import pytest
 import tyro
 
 from rlstack import cli
+from rlstack.bringup.robot_commands import estop
 from rlstack.control.hover import HoverController
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
@@ -140,6 +141,8 @@ def parse(words: list[str]) -> None:
         tyro.cli(ResumeOptions, args=rest)
     elif name == "train":
         parse_recipe(rest[0], rest[1:])
+    elif name == "estop":
+        estop.parser().parse_args(rest)
     else:
         assert isinstance(action, type)
         tyro.cli(action, args=rest, config=(tyro.conf.FlagCreatePairsOff,))

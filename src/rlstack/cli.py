@@ -41,10 +41,13 @@ VERBS: dict[str, Verb] = {
         "start simulated robots that wait for commands on their ROS 2 topics", "bringup.up_commands:Simulate"
     ),
     "up train": Verb("train as a ROS 2 node, then run the new policy", "bringup.up_commands:UpTrain"),
-    "drill": Verb(
-        "inject faults into a deployed system in a simulator, and judge the guard's answers",
-        "bringup.drill.command:Drill",
+    "estop": Verb(
+        "switch the motors off: of all robots in the ROS domain, or of one", "bringup.robot_commands.estop:estop"
     ),
+    "arm": Verb("arm a robot", "bringup.robot_commands.arming:Arm"),
+    "disarm": Verb("disarm a robot", "bringup.robot_commands.arming:Disarm"),
+    "goto": Verb("send a robot to a goal, and follow it", "bringup.robot_commands.goto:Goto"),
+    "status": Verb("show the state of all robots in the ROS domain", "bringup.robot_commands.status:Status"),
     "teleop": Verb("teleoperate an arm: keyboard, gamepad, SpaceMouse, leader arm", "bringup.teleop:Teleop"),
     "demo record": Verb(
         "record demonstrations of a manipulation task: by its expert, a policy or by hand",

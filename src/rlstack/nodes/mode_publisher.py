@@ -75,4 +75,11 @@ class ModePublisher:
     @property
     def figures(self) -> dict[str, Any]:
         """The values of diagnostics."""
-        return {"mode": str(self.mode), "reason": self._reason, "interventions": self._guard.interventions}
+        robot = self._guard.robot
+        return {
+            "robot": robot.name,
+            "kind": robot.kind,
+            "mode": str(self.mode),
+            "reason": self._reason,
+            "interventions": self._guard.interventions,
+        }

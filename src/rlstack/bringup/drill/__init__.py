@@ -1,1 +1,0 @@
-"""Fault drills: inject faults into a deployed system in a simulator and judge the guard's answers."""

@@ -1,0 +1,138 @@
+"""Sends goals to a robot and watches what its guard and its policy make of them."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rlstack.interfaces import topics
+
+TAKEN_WITHIN_S = 3.0
+"""A goal that is not pursued after this long was refused, or nothing hears it."""
+SILENT_S = 3.0
+"""A distance that is not published for this long is no longer measured."""
+_SAME_M = 1e-3
+
+OFF = ("disarmed", "estop")
+"""The guard's modes in which the robot does not move."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What has become of a goal.
+
+    Args:
+        state: ``sent`` until the policy pursues it, then ``pursued`` until it is ``reached`` or has ``failed``.
+        why: Why it has failed.
+    """
+
+    state: Literal["sent", "pursued", "reached", "failed"]
+    why: str = ""
+
+
+class GoalWatch:
+    """Follows the goals of one robot.
+
+    Args:
+        node: A node, whose executor serves the subscriptions.
+        within: What precedes the robot's topics: its namespace and a slash; empty: the node's own namespace.
+    """
+
+    def __init__(self, node: Any, within: str = "") -> None:
+        self.mode, self.reason = "", ""
+        self.interventions = -1
+        """Number of takeovers; -1: not known yet."""
+        self.active: Any = None
+        """The goal that is pursued, a ``geometry_msgs/PoseStamped``; None: none is known."""
+        self.distance_m = math.nan
+        self.reached = False
+        self._distance_at = -math.inf
+        self._sent_at: float | None = None
+        self._intervened = 0
+        self._pursued: Any = None
+        self._replaced = False
+
+        def subscribe(topic: str, callback: Any, use: topics.Quality) -> None:
+            node.create_subscription(topics.type_of(topic), within + topic, callback, topics.quality(use))
+
+        subscribe(topics.GUARD_REASON, self._on_reason, "latched")
+        subscribe(topics.GUARD_MODE, self._on_mode, "latched")
+        subscribe(topics.GUARD_INTERVENTIONS, self._on_interventions, "latched")
+        subscribe(topics.GOAL_ACTIVE, self._on_active, "latched")
+        subscribe(topics.GOAL_DISTANCE, self._on_distance, "event")
+        subscribe(topics.GOAL_REACHED, self._on_reached, "latched")
+        self._goals = node.create_publisher(
+            topics.type_of(topics.GOAL), within + topics.GOAL, topics.quality("latched")
+        )
+
+    @property
+    def heard(self) -> bool:
+        """Whether the guard's mode is known, and something hears goals and says what it pursues."""
+        known = bool(self.mode) and self.interventions >= 0 and self.active is not None
+        return known and self._goals.get_subscription_count() > 0
+
+    @property
+    def is_off(self) -> bool:
+        """Whether the robot is disarmed or stopped, so that it moves to no goal."""
+        return self.mode in OFF
+
+    def send(self, pose: Any) -> None:
+        """Send a goal, a ``geometry_msgs/PoseStamped``, in place of the one before."""
+        self._sent_at, self._intervened = time.monotonic(), self.interventions
+        self._pursued, self._replaced = None, False
+        self._goals.publish(pose)
+
+    def outcome(self) -> Outcome:
+        """Return what has become of the goal that was sent last."""
+        if self._sent_at is None:
+            return Outcome("failed", "no goal was sent")
+        now = time.monotonic()
+        if self.is_off or self.interventions > self._intervened:
+            return Outcome("failed", self.taken_over)
+        if self._pursued is None:
+            if now - self._sent_at < TAKEN_WITHIN_S:
+                return Outcome("sent")
+            return Outcome("failed", "the goal was not taken: the log of the policy or planner node says why")
+        if self._replaced:
+            return Outcome("failed", "another goal replaced it")
+        if self.reached:
+            return Outcome("reached")
+        if now - max(self._distance_at, self._sent_at) > SILENT_S:
+            return Outcome("failed", "the policy or planner no longer reports its distance from the goal")
+        return Outcome("pursued")
+
+    @property
+    def taken_over(self) -> str:
+        """What the guard does instead, and why."""
+        return f"the guard is in the mode {self.mode}{f' ({self.reason})' if self.reason else ''}"
+
+    def _on_mode(self, message: Any) -> None:
+        self.mode = message.data
+
+    def _on_reason(self, message: Any) -> None:
+        self.reason = message.data
+
+    def _on_interventions(self, message: Any) -> None:
+        self.interventions = message.data
+
+    def _on_active(self, message: Any) -> None:
+        before, self.active = self._pursued, message
+        if self._sent_at is None:
+            return
+        if before is None:
+            self._pursued, self.reached = message, False
+        elif _apart_m(before, message) > _SAME_M:
+            self._replaced = True
+
+    def _on_distance(self, message: Any) -> None:
+        self.distance_m, self._distance_at = message.data, time.monotonic()
+
+    def _on_reached(self, message: Any) -> None:
+        self.reached = message.data
+
+
+def _apart_m(one: Any, other: Any) -> float:
+    a, b = one.pose.position, other.pose.position
+    return math.dist((a.x, a.y, a.z), (b.x, b.y, b.z))
