@@ -173,7 +173,7 @@ def _make() -> Any:
     }
     described, sources = _description(pattern, element, kept), _sources(element, kept)
     hashed = (c.c_uint8 * 33)(1, *bytes.fromhex(TYPE_HASH.partition("_")[2]))
-    getters = [_GET(lambda handle, at=c.addressof(one): at) for one in (hashed, described, sources)]
+    getters = [_getter(c.addressof(one)) for one in (hashed, described, sources)]
     supports: dict[bytes, _Support] = {}
     find = _FIND(lambda handle, name: c.addressof(supports[name]) if name in supports else None)
     for name, data in found.items():
@@ -184,6 +184,10 @@ def _make() -> Any:
     c.pythonapi.PyCapsule_New.argtypes = [c.c_void_p, c.c_char_p, c.c_void_p]
     capsule = c.pythonapi.PyCapsule_New(c.addressof(whole), None, None)
     return _class(capsule, (kept, supports))
+
+
+def _getter(address: int) -> Any:
+    return _GET(lambda handle: address)
 
 
 def _class(capsule: Any, kept: Any) -> Any:
