@@ -15,7 +15,7 @@ from rlstack.robots import frames
 
 S = 10**9
 NUMBER = st.floats(-100.0, 100.0)
-UNIT = st.lists(st.floats(-1.0, 1.0), min_size=4, max_size=4).filter(lambda q: 0.1 < np.linalg.norm(q))
+UNIT = st.lists(st.floats(-1.0, 1.0), min_size=4, max_size=4).filter(lambda q: np.linalg.norm(q) > 0.1)
 PLACE = st.lists(NUMBER, min_size=3, max_size=3)
 
 
