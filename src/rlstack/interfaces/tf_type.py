@@ -234,8 +234,9 @@ def _expect(seen: Any, wanted: Any) -> None:
 
 
 def _copy(kind: Any, address: int | None) -> Any:
+    _expect(bool(address), True)
     made = kind()
-    c.memmove(c.byref(made), address, c.sizeof(kind))
+    c.memmove(c.byref(made), address or 0, c.sizeof(kind))
     return made
 
 
