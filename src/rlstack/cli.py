@@ -41,6 +41,10 @@ VERBS: dict[str, Verb] = {
         "start simulated robots that wait for commands on their ROS 2 topics", "bringup.up_commands:Simulate"
     ),
     "up train": Verb("train as a ROS 2 node, then run the new policy", "bringup.up_commands:UpTrain"),
+    "drill": Verb(
+        "inject faults into a deployed system in a simulator, and judge the guard's answers",
+        "bringup.drill.command:Drill",
+    ),
     "estop": Verb(
         "switch the motors off: of all robots in the ROS domain, or of one", "bringup.robot_commands.estop:estop"
     ),

@@ -20,6 +20,7 @@ from rlstack.bringup.verification_check import file_sha256, record_path
 from rlstack.errors import UserError
 from rlstack.files import write_json
 from rlstack.kinds.quadrotor.spec import load_quadrotor
+from rlstack.policies import find_policy
 from rlstack.sim.world import load_world
 from tests.kinds.manipulator.guard_loop import panda
 from tests.policies.test_people import write_wary_policy
@@ -420,3 +421,12 @@ def test_what_was_trained_to_explore_is_led_afterwards(tmp_path):
     parameters = by_name(then)["planner"].parameters
     assert parameters["planner"] == "explorer_policy"
     assert json.loads(parameters["options"]) == {"policy": str(tmp_path / "run" / "policy.onnx")}
+
+
+def test_the_nodes_that_command_take_the_robot_that_was_checked_and_no_other():
+    system = deploy_system(find_policy("quadrotor_hover"))
+    known = load_quadrotor("crazyflie").sha256
+    assert system.robot_sha256 == known
+    assert [p.parameters["robot_sha256"] for p in system.processes] == [known] * 3  # robot, guard and policy
+    planned = by_name(deploy_system(driver="dwa", **BASE))
+    assert {"robot", "guard", "planner"} <= {name for name, p in planned.items() if "robot_sha256" in p.parameters}

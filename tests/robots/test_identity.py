@@ -88,3 +88,15 @@ def test_of_several_arms_each_ones_file_counts(tmp_path: Path) -> None:
     panda["mass_kg"] *= 1.001
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(panda))
     assert load_robot(tmp_path / "pair.yaml").sha256 != load_robot("panda_pair").sha256
+
+
+def test_a_robot_that_was_replaced_since_it_was_checked_is_refused(tmp_path: Path) -> None:
+    checked, path = arm(tmp_path, "model.urdf"), tmp_path / "arm.yaml"
+    assert load_robot(path, sha256=checked).sha256 == checked
+    (tmp_path / "model.urdf").write_text("<robot name='other'/>")
+    with pytest.raises(UserError, match=r"arm\.yaml, or the model that it names, was replaced since it was checked"):
+        load_robot(path, sha256=checked)
+    arm(tmp_path, "model.urdf")
+    path.write_text(path.read_text().replace("mass_kg: 2.0", "mass_kg: 2.1"))
+    with pytest.raises(UserError, match="Start again, which checks the present one"):
+        load_robot(path, sha256=checked)

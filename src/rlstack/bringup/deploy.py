@@ -59,11 +59,11 @@ def checked_deployment(
     """
     robot = chosen_robot(policy, robot)
     system = deploy_system(policy, robot, backend, require_live_check=not force, **options)
+    spec = load_robot(robot, sha256=system.robot_sha256)
     if teleop:
-        system = with_human(system, load_robot(robot))
+        system = with_human(system, spec)
     if not policy:
         return system
-    spec = load_robot(robot)
     contract = system.contract or load_policy(policy, robot=spec).contract
     departures = family_departures(contract, spec)
     if changed := changed_numbers(contract.envelope, spec):
@@ -130,7 +130,7 @@ def deploy(
 
     prepare_environment()
     policies = [process for process in system.processes if "goal_yaw" in process.parameters]
-    deployment = deployment_of(load_robot(robot))
+    deployment = deployment_of(load_robot(robot, sha256=system.robot_sha256))
     inputs = [port.name for port in system.contract.inputs] if system.contract is not None else []
     goals: dict[str, Any] = {process.namespace: process.parameters["goal_position"] for process in policies}
     monitor = Monitor(goals, deployment.tracked(inputs))

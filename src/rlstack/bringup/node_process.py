@@ -77,6 +77,7 @@ class System:
         contract: The contract of its policy file, if any.
         policy_sha256: SHA-256 of the bytes that the contract is of; its nodes load no others.
         record: The verification record beside the policy file, as it was read.
+        robot_sha256: Digest of the robot file's content and its model; the nodes that command take no others.
     """
 
     name: str
@@ -85,6 +86,7 @@ class System:
     contract: Contract | None = None
     policy_sha256: str = ""
     record: Record | None = None
+    robot_sha256: str = ""
 
     def __post_init__(self) -> None:
         names = [process.name for process in self.processes]

@@ -84,6 +84,17 @@ class Supervisor:
         """Return the process id of the process called ``name``."""
         return next(child.popen.pid for child in self._children if child.process.name == name)
 
+    def start_again(self, name: str) -> None:
+        """Start a process that has ended; its end no longer counts.
+
+        Raises:
+            UserError: It cannot be started.
+        """
+        child = next(child for child in self._children if child.process.name == name)
+        self._children.remove(child)
+        environment = os.environ if self.environment is None else self.environment
+        self._start_process(child.process, child_environment(environment))
+
     def poll(self) -> Outcome | None:
         """Check the processes without waiting; return the outcome once none is left."""
         for child in list(self._children):
@@ -150,13 +161,16 @@ class Supervisor:
         for process in system.processes:
             if self._reason:  # stopped while starting
                 break
-            try:
-                self._children.append(self._spawn(process, environment))
-            except OSError as error:
-                self.stop(reason=f"{process.name} could not be started")
-                raise UserError(f"Cannot start {process.name} ({process.command()[0]}): {error.strerror}.") from error
+            self._start_process(process, environment)
         if self._reason:
             self._signal_all()
+
+    def _start_process(self, process: Process, environment: dict[str, str]) -> None:
+        try:
+            self._children.append(self._spawn(process, environment))
+        except OSError as error:
+            self.stop(reason=f"{process.name} could not be started")
+            raise UserError(f"Cannot start {process.name} ({process.command()[0]}): {error.strerror}.") from error
 
     def _signal_all(self) -> None:
         for child in self._children:

@@ -103,6 +103,8 @@ def deploy_system(
     spec, file, given = load_robot(robot), absolute_file(robot), DeployOptions(**options)
     deployment = deployment_of(spec)
     deployment.check(given)
+    # of a policy that is yet to be trained, neither the file nor the robot is checked now
+    pinned: dict[str, Parameter] = {} if ports is not None else {"robot_sha256": spec.sha256}
     ports = ports or policy_ports(policy, spec)
     if ports is not None and group.simulated and not own_simulator:
         check_scene(world, ports)
@@ -134,11 +136,12 @@ def deploy_system(
 
     processes = []
     if group.process is not None:
-        parameters = {**group.process.parameters, **types, **timeouts.robot}
+        parameters = {**group.process.parameters, **pinned, **types, **timeouts.robot}
         processes.append(replace(group.process, parameters=parameters, remappings=remappings))
     for space, place in zip(group.namespaces, deployment.goals(group, goal)):
         guard: dict[str, Parameter] = {
             "robot": file,
+            **pinned,
             "lock_step": lock_step,
             "auto_arm": group.simulated if auto_arm is None else auto_arm,
             **deployment.fence(group.fence_m),
@@ -151,6 +154,7 @@ def deploy_system(
         processes.append(node(space, "guard", guard, f"nothing may {deployment.VERBS[0]} without the guard"))
         waits: dict[str, Parameter] = {
             "robot": file,
+            **pinned,
             "lock_step": lock_step,
             "topic_timeout_s": START_S * count,
             **sensors,
@@ -168,7 +172,14 @@ def deploy_system(
         for helper in helpers:
             parameters = {"robot": file, **helper.parameters, **sensors}
             processes.append(node(space, helper.name, parameters, helper.why, when_it_ends=goes_on))
-    return System(name="deploy", processes=tuple(processes), contract=contract, record=record, policy_sha256=sha256)
+    return System(
+        name="deploy",
+        processes=tuple(processes),
+        contract=contract,
+        record=record,
+        policy_sha256=sha256,
+        robot_sha256=str(pinned.get("robot_sha256", "")),
+    )
 
 
 def check_scene(world: str, ports: PolicyPorts) -> None:

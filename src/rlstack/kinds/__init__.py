@@ -30,6 +30,7 @@ PARTS = {
     "guard": "guard",
     "topics": "robot node",
     "deployment": "deployment",
+    "drill": "fault drill",
     "verification": "verification",
 }
 """The files of a kind's folder and what each one provides."""

@@ -24,8 +24,8 @@ from rlstack.nodes.guard_parameters import guard_config, guard_parameters
 from rlstack.nodes.kind_topics import kind_topics
 from rlstack.nodes.mode_publisher import ModePublisher
 from rlstack.nodes.parameters import Parameter
+from rlstack.nodes.robot_parameters import ROBOT_SHA256, checked_robot
 from rlstack.nodes.runtime import ManagedNode
-from rlstack.robots import load_robot
 
 STEADY = 10
 """Consecutive on-time observations before it arms itself: during start-up some arrive late."""
@@ -35,6 +35,7 @@ _RESET_S = 0.5
 """Real time after which an unanswered request for the policy's reset is repeated."""
 PARAMETERS = (
     Parameter("robot", "crazyflie", "Name of the robot, or the path of its YAML file."),
+    ROBOT_SHA256,
     Parameter("lock_step", False, "Simulated time waits for every command."),
     Parameter("auto_arm", False, "Arm automatically, once, when observations are steady and the policy answers."),
     Parameter(
@@ -68,7 +69,7 @@ class GuardNode(ManagedNode):
         """Read the limits and create the topics."""
         from std_srvs.srv import SetBool, Trigger
 
-        robot = load_robot(self.parameters["robot"])
+        robot = checked_robot(self.parameters)
         self.lock_step = self.parameters["lock_step"]
         guard = find_kind(robot.kind).load("guard")
         config = guard_config(guard.CONFIG, robot, self.parameters)

@@ -19,8 +19,9 @@ from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.policy import PARAMETERS as OF_POLICIES
 from rlstack.nodes.policy import PolicyNode
 from rlstack.nodes.policy_loop import Answer
+from rlstack.nodes.robot_parameters import checked_robot
 from rlstack.policies import Contract, PolicyOutputError, contract_for
-from rlstack.robots import RobotSpec, load_robot
+from rlstack.robots import RobotSpec
 
 RATE_HZ = 10.0
 """Rate of planners that do not define their own."""
@@ -134,7 +135,7 @@ class PlannerNode(PolicyNode):
         return warning, figures
 
     def _load(self) -> tuple[Any, RobotSpec]:
-        robot = load_robot(self.parameters["robot"])
+        robot = checked_robot(self.parameters)
         try:
             options = json.loads(self.parameters["options"])
         except json.JSONDecodeError as error:

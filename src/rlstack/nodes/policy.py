@@ -26,13 +26,14 @@ from rlstack.nodes.live_check import WINDOW_S, ArrivalClock, LiveCheck
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.policy_loop import Answer, PolicyLoop
 from rlstack.nodes.progress_checker import ProgressChecker
+from rlstack.nodes.robot_parameters import ROBOT_SHA256, checked_robot
 from rlstack.nodes.runtime import ManagedNode
 from rlstack.nodes.sensor_readers import SCAN_PARAMETERS, cameras_of, every_ns, reader
 from rlstack.nodes.topic_timeout import TopicTimeout
 from rlstack.policies import Contract, Policy, Port, load_policy, robot_name
 from rlstack.policies.proven import proven_for
 from rlstack.policies.record import read_record
-from rlstack.robots import RobotSpec, load_robot
+from rlstack.robots import RobotSpec
 from rlstack.robots.frames import from_yaw
 
 _NAN = math.nan
@@ -46,6 +47,7 @@ PARAMETERS = (
     Parameter("policy_sha256", "", "SHA-256 that the policy file must have, as sha256sum prints it; empty: any."),
     Parameter("record_sha256", "", "The same for verify.json beside it, if the live check uses it; empty: any."),
     Parameter("robot", "", "Robot that the policy must be for, a name or file; empty: the policy's."),
+    ROBOT_SHA256,
     Parameter(
         "goal_position",
         (_NAN, _NAN, _NAN),
@@ -203,10 +205,11 @@ class PolicyNode(ManagedNode):
         if not path:
             raise UserError("The policy node needs a policy file: --ros-args -p policy:=PATH.")
         if self.parameters["robot"]:
-            robot = load_robot(self.parameters["robot"])
+            robot = checked_robot(self.parameters)
         else:
             first = load_policy(path, sha256=checked)
-            checked, robot = first.sha256, load_robot(robot_name(first.contract, path))
+            named = {"robot": robot_name(first.contract, path), "robot_sha256": self.parameters["robot_sha256"]}
+            checked, robot = first.sha256, checked_robot(named)
         return load_policy(path, robot=robot, sha256=checked), robot
 
     def _proof(self) -> Mapping[str, Any]:

@@ -13,13 +13,14 @@ from rlstack.errors import UserError
 from rlstack.interfaces.backend import BACKENDS, Backend
 from rlstack.nodes.kind_topics import kind_topics
 from rlstack.nodes.parameters import Parameter, ParameterSet
-from rlstack.robots import load_robot
+from rlstack.nodes.robot_parameters import ROBOT_SHA256, checked_robot
 from rlstack.sim.simulated_robot import SimulatedRobot
 from rlstack.sim.simulation import Simulation
 from rlstack.sim.world import load_world
 
 PARAMETERS = (
     Parameter("robot", "crazyflie", "Name of the robot, or the path of its YAML file."),
+    ROBOT_SHA256,
     Parameter("backend", "mujoco", "Backend behind the topics: a simulator, or the driver of a real robot."),
     Parameter("world", "", "World to simulate in, such as warehouse or warehouse:7, or a world file; empty: a floor."),
     Parameter("count", 1, "Number of robots in the simulation; several have a namespace each.", minimum=1, maximum=256),
@@ -70,7 +71,7 @@ def make_backends(parameters: ParameterSet | Mapping[str, Any]) -> dict[str, Bac
         UserError: A name is unknown, the engine is not installed, or it does not support the parameters.
     """
     name, factory = parameters["backend"], BACKENDS.load(parameters["backend"])
-    robot = load_robot(parameters["robot"])
+    robot = checked_robot(parameters)
     kind_topics(robot)
     namespaces = robot_namespaces(robot.name, parameters["count"], parameters["robots"])
     options: dict[str, Any] = {}

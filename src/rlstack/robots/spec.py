@@ -175,11 +175,16 @@ def robot_names(kind: str = "") -> list[str]:
     return sorted(name for name, path in robot_files().items() if not kind or pattern.search(path.read_text()))
 
 
-def load_robot(name_or_path: str | Path) -> RobotSpec:
+def load_robot(name_or_path: str | Path, *, sha256: str = "") -> RobotSpec:
     """Read a robot by name, or from a path that ends in ``.yaml``.
 
+    Args:
+        name_or_path: Its name or path.
+        sha256: If given, the :attr:`RobotSpec.sha256` that it must have, such as that of the robot that was checked.
+
     Raises:
-        UserError: The name is unknown (nearest names listed), or the file is refused (key, value, what is allowed).
+        UserError: The name is unknown (nearest names listed), the file is refused (key, value, what is allowed), or it
+            is another one than ``sha256`` says.
     """
     path = Path(name_or_path)
     if path.suffix not in (".yaml", ".yml"):
@@ -187,7 +192,14 @@ def load_robot(name_or_path: str | Path) -> RobotSpec:
         if name not in files:
             raise unknown_name("robot", name, files)
         path = files[name]
-    return _parsed(read_text(path, "the robot file"), str(path)).located(path.absolute().parent)
+    robot = _parsed(read_text(path, "the robot file"), str(path)).located(path.absolute().parent)
+    if sha256 and robot.sha256 != sha256:
+        raise UserError(
+            f"The robot file {path}, or the model that it names, was replaced since it was checked: its content has the"
+            f" SHA-256 {robot.sha256[:16]}..., and that of the checked one is {sha256[:16]}.... Start again, which"
+            " checks the present one."
+        )
+    return robot
 
 
 @lru_cache(maxsize=64)

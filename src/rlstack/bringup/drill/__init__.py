@@ -1,0 +1,1 @@
+"""Fault drills: inject faults into a deployed system in a simulator and judge the guard's answers."""
