@@ -1,7 +1,8 @@
 """Train a wheeled base, then drive: `ros2 launch rlstack train_base.launch.py task:=base_navigation`.
 
-A train node publishes its progress on train/progress; when it ends well, the recipe's robot starts in MuJoCo and the
-new policy drives it. Starts what `rlstack up train` starts, from the same description (rlstack.bringup.system).
+A train node publishes its progress on train/progress; when it ends well, the new policy is verified, which takes
+minutes. If it passes, the recipe's robot starts in MuJoCo and the policy drives it. Starts what `rlstack up train`
+starts, from the same description (rlstack.bringup.system).
 """
 
 from typing import Any
@@ -35,6 +36,7 @@ LAUNCH_FILE = LaunchFile(
             "",
             optional(numbers),
         ),
+        Argument("force", "Drive with the new policy without verifying it.", "false", boolean),
     ),
 )
 

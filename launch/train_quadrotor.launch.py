@@ -1,7 +1,8 @@
 """Train, then fly: `ros2 launch rlstack train_quadrotor.launch.py`.
 
-A train node publishes its progress on train/progress; when it ends well, the recipe's robot starts in MuJoCo and flies
-the new policy. Starts what `rlstack up train` starts, from the same description (rlstack.bringup.system).
+A train node publishes its progress on train/progress; when it ends well, the new policy is verified, which takes
+minutes. If it passes, the recipe's robot starts in MuJoCo and flies it. Starts what `rlstack up train` starts, from the
+same description (rlstack.bringup.system).
 """
 
 from rlstack.bringup.launch_file import Argument, LaunchFile, boolean, integer, numbers, optional, words
@@ -19,6 +20,7 @@ LAUNCH_FILE = LaunchFile(
         Argument("backend", "The simulator to fly in.", "mujoco"),
         Argument("namespace", "Namespace of the robot's topics; empty: the robot's name.", ""),
         Argument("goal", "Where to hover: 'x y z' in metres, in the frame odom; empty: 0 0 1.", "", optional(numbers)),
+        Argument("force", "Fly the new policy without verifying it.", "false", boolean),
     ),
 )
 

@@ -294,18 +294,42 @@ def test_training_is_followed_by_a_flight_of_its_policy(tmp_path):
     assert train.parameters["seed"] == 3
     assert yaml.safe_load(train.parameters["overrides"]) == ["envs=16"]
     assert system.then is not None
-    assert by_name(system.then)["policy"].parameters["policy"] == str(tmp_path / "run" / "policy.onnx")
+    (verify,) = system.then.processes
+    assert verify.when_it_ends == "start the next stage"
+    assert verify.command()[-3:] == [str(tmp_path / "run" / "policy.onnx"), "crazyflie", "mujoco"]
+    assert system.then.then is not None
+    assert by_name(system.then.then)["policy"].parameters["policy"] == str(tmp_path / "run" / "policy.onnx")
+    assert train_system("quadrotor_hover", out=tmp_path / "run", force=True).then == system.then.then
     assert train_system("quadrotor_hover", out=tmp_path / "run", fly=False).then is None
 
 
 def test_what_was_trained_for_flies_afterwards(tmp_path):
     def flown(*overrides, **options):
-        system = train_system("quadrotor_hover", out=tmp_path / "run", overrides=overrides, **options)
+        system = train_system(out=tmp_path / "run", overrides=overrides, force=True, **options)
         return by_name(system.then)["robot"].parameters["robot"]
 
     assert flown() == "crazyflie"
-    assert flown("robot=x500") == "x500"
-    assert flown("robot=x500", robot="racer") == "racer"
+    assert flown("robot=x500") == flown("robot=x500", robot="x500") == "x500"
+    assert flown(recipe="quadrotor_foundation", robot="racer") == "racer"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "robot", "said"),
+    [
+        (
+            "quadrotor_hover",
+            "turtlebot3_burger",
+            r"trains for crazyflie, a quadrotor, .* cannot drive turtlebot3_burger, a",
+        ),
+        ("base_navigation", "crazyflie", "a wheeled_base, and its policy cannot drive crazyflie, a quadrotor"),
+        ("quadrotor_foundation", "panda", "cannot drive panda, a manipulator"),
+        ("quadrotor_hover", "x500", "for no other robot: leave the robot x500 out, or train for it.* robot=x500"),
+    ],
+)
+def test_a_robot_that_the_new_policy_will_not_fit_is_refused_before_training(recipe, robot, said, tmp_path):
+    with pytest.raises(UserError, match=said):
+        train_system(recipe, out=tmp_path / "run", robot=robot)
+    assert not (tmp_path / "run").exists()
 
 
 def test_nodes_wait_for_a_policy_that_is_yet_to_be_trained_as_for_one_that_is_there(tmp_path):
@@ -315,7 +339,7 @@ def test_nodes_wait_for_a_policy_that_is_yet_to_be_trained_as_for_one_that_is_th
         return guard.get("staleness_s"), guard.get("window_s"), waits.get("cmd_joints_timeout_s")
 
     def trained(*overrides):
-        return told(train_system("arm_reach", out=tmp_path / "run", overrides=overrides).then)
+        return told(train_system("arm_reach", out=tmp_path / "run", overrides=overrides, force=True).then)
 
     slow = write_posture_policy(tmp_path / "slow.onnx", panda(), np.zeros(9) - 0.07, rate_hz=2.0)
     assert trained("task_settings.rate_hz=2") == told(deploy_system(slow, "panda")) == pytest.approx((1.25, 0.6, 2.5))
@@ -416,7 +440,7 @@ def test_a_policy_that_explores_is_led_over_the_world_s_floor(tmp_path):
 
 
 def test_what_was_trained_to_explore_is_led_afterwards(tmp_path):
-    then = train_system("base_exploration", out=tmp_path / "run").then
+    then = train_system("base_exploration", out=tmp_path / "run", force=True).then
     assert then is not None
     parameters = by_name(then)["planner"].parameters
     assert parameters["planner"] == "explorer_policy"

@@ -123,7 +123,7 @@ class _Scope:
 
 
 def _node(process: Process, system: System, absolute: bool, scope: _Scope) -> Any:
-    from launch.actions import LogInfo, Shutdown
+    from launch.actions import ExecuteProcess, LogInfo, Shutdown
     from launch_ros.actions import Node
     from launch_ros.parameter_descriptions import ParameterValue
 
@@ -139,6 +139,15 @@ def _node(process: Process, system: System, absolute: bool, scope: _Scope) -> An
         sentence = f"{how}, so everything was stopped: {process.why}"
         return [LogInfo(msg=sentence), Shutdown(reason=sentence)]
 
+    how_to_run: dict[str, Any] = {
+        "additional_env": {STARTED_BY: str(os.getpid())},
+        "output": "screen",
+        "emulate_tty": sys.stdout.isatty(),
+        "sigterm_timeout": str(process.grace_s),
+        "on_exit": on_exit,
+    }
+    if process.arguments is not None:
+        return ExecuteProcess(cmd=process.command(), name=process.name, **how_to_run)
     parameters: dict[str, Any] = {}
     for name, value in process.parameters.items():
         # launch reads plain text as YAML, in which "1" is a number
@@ -152,11 +161,7 @@ def _node(process: Process, system: System, absolute: bool, scope: _Scope) -> An
         namespace=process.namespace if absolute else process.namespace.lstrip("/"),
         parameters=[{n: list(v) if isinstance(v, tuple) else v for n, v in parameters.items()}] if parameters else None,
         remappings=list(process.remappings),
-        additional_env={STARTED_BY: str(os.getpid())},
-        output="screen",
-        emulate_tty=sys.stdout.isatty(),
-        sigterm_timeout=str(process.grace_s),
-        on_exit=on_exit,
+        **how_to_run,
     )
 
 

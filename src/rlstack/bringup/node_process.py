@@ -21,7 +21,7 @@ WhenItEnds = Literal["stop the rest", "let the rest go on", "start the next stag
 
 @dataclass(frozen=True, kw_only=True)
 class Process:
-    """One node process, described by the module that it runs.
+    """One process, of a node or of another program, described by the module that it runs.
 
     It is started as ``python -m module`` with the current interpreter, which can import rlstack whatever ``PATH`` says
     (a virtual environment that is not activated, a colcon workspace, a pip install).
@@ -36,6 +36,7 @@ class Process:
         why: The reason for ``when_it_ends``, as reported to the user.
         grace_s: Time between the request to end and the kill.
         node: The node's name; empty: ``name``.
+        arguments: Command line of a program that is not a node, and takes nothing of ROS; None: it is a node.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Process:
     why: str = ""
     grace_s: float = 5.0
     node: str = ""
+    arguments: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
@@ -58,6 +60,8 @@ class Process:
 
     def command(self) -> list[str]:
         """Return the command line that starts it without launch."""
+        if self.arguments is not None:
+            return [*python_module(self.module), *self.arguments]
         ros = ["-r", f"__node:={self.node_name}", "-r", f"__ns:={self.namespace}"]
         for source, target in self.remappings:
             ros += ["-r", f"{source}:={target}"]

@@ -251,8 +251,9 @@ def train_system(
     world: str = "",
     namespace: str = "",
     goal: Sequence[float] | None = None,
+    force: bool = False,
 ) -> System:
-    """Describe a training run that publishes its progress, followed by a simulated run of its policy.
+    """Describe a training run that publishes its progress, a verification, and a simulated run of its policy.
 
     Args:
         recipe: A training recipe's name or file.
@@ -264,9 +265,11 @@ def train_system(
         backend: The simulator to run in; real robots are refused, because the new policy has not been verified.
         world: The world to run in.
         namespace, goal: See :func:`deploy_system`.
+        force: Run the new policy without a verification.
 
     Raises:
-        UserError: See :func:`deploy_system`; or the world lacks the object that the new policy handles.
+        UserError: See :func:`deploy_system`; or the robot is not one that the recipe trains for, or the world lacks the
+            object that the new policy handles.
     """
     folder = Path(out).expanduser().absolute() if str(out) else _new_run_folder(recipe)
     if folder.exists():
@@ -281,6 +284,8 @@ def train_system(
                 " train first, then verify and deploy."
             )
         trained = recipe_for(TrainingRequest(recipe, folder, -1 if seed is None else int(seed), tuple(overrides)))
+        flown = robot or trained.robot
+        check_trained_for(recipe, trained, flown)
         from rlstack.tasks import TASKS
 
         settings = trained.task_settings
@@ -289,13 +294,15 @@ def train_system(
         learnt = PolicyPorts(f"The policy of the recipe {recipe}", senses, tuple(settings.outputs), settings.rate_hz)
         then = deploy_system(
             folder / "policy.onnx",
-            robot or trained.robot,
+            flown,
             backend,
             world=world,
             namespace=namespace,
             goal=goal,
             ports=learnt,
         )
+        if not force:
+            then = _verified_before(then, folder / "policy.onnx", absolute_file(flown), backend)
     parameters: dict[str, Parameter] = {"recipe": recipe, "out": str(folder)}
     if seed is not None:
         parameters["seed"] = int(seed)
@@ -315,6 +322,44 @@ def train_system(
         ),
         then=then,
     )
+
+
+def check_trained_for(recipe: str, trained: Any, robot: str) -> None:
+    """Refuse a robot that the policy of a recipe will not fit.
+
+    Args:
+        recipe: The recipe's name or file.
+        trained: The recipe.
+        robot: A robot's name or file.
+
+    Raises:
+        UserError: It is of another kind, or another robot than the policy is for.
+    """
+    from rlstack.training.command import for_a_family  # needs torch, as the training that follows does
+
+    meant, spec = load_robot(trained.robot), load_robot(robot)
+    if spec.kind != meant.kind:
+        raise UserError(
+            f"The recipe {recipe} trains for {meant.name}, a {meant.kind}, and its policy cannot drive {spec.name}, a"
+            f" {spec.kind}: leave the robot out, or choose a recipe for a {spec.kind}."
+        )
+    if spec.name != meant.name and not for_a_family(trained):
+        raise UserError(
+            f"The recipe {recipe} trains for {meant.name}, and its policy is for no other robot: leave the robot"
+            f" {spec.name} out, or train for it, with the recipe's field robot={robot}."
+        )
+
+
+def _verified_before(system: System, policy: Path, robot: str, backend: str) -> System:
+    """Return a stage that verifies a new policy, followed by ``system`` if it passes."""
+    check = Process(
+        name="verify",
+        module="rlstack.bringup.fresh_policy",
+        arguments=(str(policy), robot, backend),
+        when_it_ends="start the next stage",
+        why="a new policy runs only after it has passed its verification; with force it runs without one",
+    )
+    return System(name="verify", processes=(check,), then=system)
 
 
 def _new_run_folder(recipe: str) -> Path:

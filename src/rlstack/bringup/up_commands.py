@@ -119,7 +119,7 @@ class Simulate:
 
 @dataclass(frozen=True)
 class UpTrain:
-    """Train with a node that publishes its progress, then run the new policy in a simulator."""
+    """Train with a node that publishes its progress, verify the new policy, and run it in a simulator if it passed."""
 
     recipe: tyro.conf.Positional[str] = "quadrotor_hover"
     """A training recipe's name or file."""
@@ -141,6 +141,8 @@ class UpTrain:
     """Namespace of the robot's topics; default: the robot's name."""
     goal: _Goal = None
     """Where to hover (x y z) or drive (x y) afterwards, m, in the frame `odom`."""
+    force: bool = False
+    """Run the new policy without verifying it."""
 
     def run(self) -> int:
         """Start the system and supervise it."""
