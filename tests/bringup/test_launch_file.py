@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from rlstack.bringup.deploy import checked_deployment
 from rlstack.bringup.launch_file import LaunchFile, boolean, integer, number, numbers, optional
 from rlstack.bringup.system import deploy_system, simulate_system, train_system
 from rlstack.bringup.up_commands import Deploy, Simulate, UpTrain
@@ -28,7 +29,8 @@ def launch_file(name: str) -> LaunchFile:
 @pytest.fixture(scope="module")
 def deploy() -> LaunchFile:
     """The launch file without the check of the policy file and of who corrects it, which need a policy."""
-    return dataclasses.replace(launch_file("deploy"), build=lambda force, teleop, **rest: deploy_system(**rest))
+    build = lambda force, teleop, params_file, **rest: deploy_system(**rest)  # noqa: E731
+    return dataclasses.replace(launch_file("deploy"), build=build)
 
 
 def test_the_launch_files_are_found_as_resources():
@@ -148,6 +150,18 @@ def test_launch_files_start_the_bytes_that_were_checked(tmp_path):
         UserError, match=r"verify.json is unsigned, so nobody vouches for it: run `rlstack verify .*--force"
     ):
         deploy.system({"policy": str(policy)})
+
+
+def test_a_parameters_file_reaches_the_nodes(tmp_path):
+    file = tmp_path / "tight.yaml"
+    file.write_text("/**/guard: {ros__parameters: {linear_velocity_m_s: 0.1}}")
+    given = {"robot": "turtlebot3_burger", "driver": "dwa", "params_file": str(file)}
+    launched = launch_file("deploy").system(given)
+    assert {process.params_file for process in launched.processes} == {str(file)}
+    assert launched == checked_deployment(robot="turtlebot3_burger", driver="dwa", params_file=file)
+    assert launch_file("simulate").system({"params_file": ""}) == simulate_system()
+    with pytest.raises(UserError, match=r"tight\.yaml has nothing for any of the nodes"):
+        launch_file("simulate").system({"params_file": str(file)})
 
 
 @pytest.mark.parametrize(

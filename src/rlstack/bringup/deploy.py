@@ -11,6 +11,7 @@ from typing import Any
 
 from rlstack.bringup.kind_deployment import deployment_of
 from rlstack.bringup.node_process import System
+from rlstack.bringup.params_file import with_params_file
 from rlstack.bringup.robot_group import robot_group
 from rlstack.bringup.status_monitor import Monitor
 from rlstack.bringup.supervisor import Supervisor
@@ -41,6 +42,7 @@ def checked_deployment(
     *,
     force: bool = False,
     teleop: bool = False,
+    params_file: str | Path = "",
     **options: Any,
 ) -> System:
     """Return the system that runs ``policy``, if it is verified; a planner (``driver``) needs no verification.
@@ -51,6 +53,8 @@ def checked_deployment(
         robot: A robot's name or file; empty: :func:`chosen_robot`.
         force: Run although the policy has no passing verification beside it, or was trained on other vehicles.
         teleop: An operator may correct the policy, see :func:`rlstack.bringup.teleop.with_human`.
+        params_file: A file with parameters of the nodes, such as tighter limits of the guard, see
+            :func:`rlstack.bringup.params_file.with_params_file`.
 
     Raises:
         UserError: Unknown robot or backend, a bad policy file or one for another robot; without ``force`` also a
@@ -62,6 +66,7 @@ def checked_deployment(
     spec = load_robot(robot, sha256=system.robot_sha256)
     if teleop:
         system = with_human(system, spec)
+    system = with_params_file(system, params_file)
     if not policy:
         return system
     contract = system.contract or load_policy(policy, robot=spec).contract
@@ -181,12 +186,12 @@ def deploy(
     return status
 
 
-def simulate(robot: str = "crazyflie", backend: str = "mujoco", **options: Any) -> int:
+def simulate(robot: str = "crazyflie", backend: str = "mujoco", *, params_file: str | Path = "", **options: Any) -> int:
     """Run simulated robots that wait for commands, until Ctrl-C; return the exit status.
 
     Args and errors as in :func:`rlstack.bringup.system.simulate_system`.
     """
-    system = simulate_system(robot, backend, **options)
+    system = simulate_system(robot, backend, params_file=params_file, **options)
     kind = kind_topics(load_robot(robot))
     for space in robot_group(robot, backend, **options).namespaces:
         print(f"{space}: {kind.observed} and its other sensors; subscribes to {kind.command_topic}, {topics.RESET}")

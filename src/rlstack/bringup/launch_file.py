@@ -152,6 +152,7 @@ def _node(process: Process, system: System, absolute: bool, scope: _Scope) -> An
     for name, value in process.parameters.items():
         # launch reads plain text as YAML, in which "1" is a number
         parameters[name] = ParameterValue(value, value_type=str) if isinstance(value, str) else value
+    given = {n: list(v) if isinstance(v, tuple) else v for n, v in parameters.items()}
     executable, *arguments = python_module(process.module)
     return Node(
         executable=executable,
@@ -159,7 +160,7 @@ def _node(process: Process, system: System, absolute: bool, scope: _Scope) -> An
         exec_name=process.name,
         name=process.node_name,
         namespace=process.namespace if absolute else process.namespace.lstrip("/"),
-        parameters=[{n: list(v) if isinstance(v, tuple) else v for n, v in parameters.items()}] if parameters else None,
+        parameters=[*([given] if given else []), *([process.params_file] if process.params_file else [])] or None,
         remappings=list(process.remappings),
         **how_to_run,
     )

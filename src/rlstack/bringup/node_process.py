@@ -36,6 +36,7 @@ class Process:
         why: The reason for ``when_it_ends``, as reported to the user.
         grace_s: Time between the request to end and the kill.
         node: The node's name; empty: ``name``.
+        params_file: A parameters file for the node, which overrides ``parameters``; empty: none.
         arguments: Command line of a program that is not a node, and takes nothing of ROS; None: it is a node.
     """
 
@@ -48,6 +49,7 @@ class Process:
     why: str = ""
     grace_s: float = 5.0
     node: str = ""
+    params_file: str = ""
     arguments: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -67,6 +69,8 @@ class Process:
             ros += ["-r", f"{source}:={target}"]
         for name, value in self.parameters.items():
             ros += ["-p", f"{name}:={_as_yaml(value)}"]
+        if self.params_file:
+            ros += ["--params-file", self.params_file]
         return [*python_module(self.module), "--ros-args", *ros]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from rlstack.bringup.kind_deployment import DeployOptions, PolicyPorts, deployment_of, policy_ports
 from rlstack.bringup.node_process import Parameter, Process, System, WhenItEnds
+from rlstack.bringup.params_file import with_params_file
 from rlstack.bringup.robot_group import absolute_file, is_simulator, robot_group
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
@@ -216,6 +217,8 @@ def remapped(given: Sequence[str]) -> tuple[tuple[str, str], ...]:
 def simulate_system(
     robot: str = "crazyflie",
     backend: str = "mujoco",
+    *,
+    params_file: str | Path = "",
     **options: Any,
 ) -> System:
     """Describe simulated robots that wait for commands, without a policy and guard.
@@ -223,6 +226,7 @@ def simulate_system(
     Args:
         robot: A robot's name or file.
         backend: A simulator.
+        params_file: See :func:`rlstack.bringup.params_file.with_params_file`.
         options: ``world``, ``count``, ``namespace``, ``real_time_factor``, ``lock_step`` and ``noise_seed`` as in
             :func:`deploy_system`, and ``start_height_m``, to start in the air.
 
@@ -236,7 +240,7 @@ def simulate_system(
     deployment_of(load_robot(robot)).check(DeployOptions(start_height_m=options.get("start_height_m", 0.0)))
     process = robot_group(robot, backend, **options).process
     assert process is not None  # only other backends have none
-    return System(name="simulate", processes=(process,))
+    return with_params_file(System(name="simulate", processes=(process,)), params_file)
 
 
 def train_system(

@@ -65,6 +65,8 @@ class Deploy:
     """Another frame name in the headers of a base's scans."""
     zero_is_far: bool = False
     """Whether the driver of a base's lidar reports 0 for no return."""
+    params_file: Annotated[str, tyro.conf.arg(metavar="FILE")] = ""
+    """A ROS 2 parameters file for the nodes, such as tighter limits of the guard."""
     teleop: bool = False
     """Let an operator correct an arm's policy: with rlstack teleop --only-device, or any publisher of teleop/twist and
     teleop/intervene."""
@@ -109,6 +111,8 @@ class Simulate:
     """Let time wait for every command."""
     noise_seed: int = 0
     """Seed of the simulated sensors' noise."""
+    params_file: Annotated[str, tyro.conf.arg(metavar="FILE")] = ""
+    """A ROS 2 parameters file for the nodes, such as tighter limits of the guard."""
 
     def run(self) -> int:
         """Check everything, start the robots, and supervise them."""
