@@ -248,7 +248,7 @@ PARTS: tuple[Part, ...] = (
     ),
     Part(
         "tf2_msgs",
-        "/tf, which RViz and Foxglove need to place a robot's frames",
+        "your own programs that import it; nodes publish /tf without it",
         f"{sys.executable} -m rlstack.interfaces.tf2_messages --again builds it; a system ROS 2 has it"
         " (sudo apt install ros-jazzy-tf2-msgs)",
         _tf2,

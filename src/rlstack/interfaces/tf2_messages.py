@@ -1,4 +1,6 @@
-"""Build the package tf2_msgs, with the message of ``/tf``, which the ROS 2 wheels lack.
+"""Build the package tf2_msgs, with the message of ``/tf``, which the ROS 2 wheels lack, for your own programs.
+
+Nodes do without it (:mod:`rlstack.interfaces.tf_type`).
 
 ``python -m rlstack.interfaces.tf2_messages`` generates it with ROS's own rosidl, compiles it and installs it beside the
 environment's other messages; ``--remove`` or `pip uninstall rlstack-tf2-msgs` removes it.
@@ -27,7 +29,7 @@ module tf2_msgs {
 """,
     needed=("geometry_msgs", "std_msgs", "builtin_interfaces"),
     hash=TYPE_HASH,
-    left_out="/tf is left out",
+    left_out="your own programs cannot import it (rlstack's nodes publish /tf without it)",
     command="python -m rlstack.interfaces.tf2_messages",
 )
 

@@ -7,8 +7,10 @@ from typing import Any
 
 from rlstack.arrays import Array
 from rlstack.errors import UserError
-from rlstack.interfaces import tf2_messages, topics
-from rlstack.interfaces.messages import NANOSECONDS, set_stamp
+from rlstack.interfaces import topics
+from rlstack.interfaces.messages import NANOSECONDS
+from rlstack.interfaces.tf_messages import TfMessage, Transform
+from rlstack.interfaces.tf_type import tf_type
 from rlstack.nodes.markers import world_markers
 from rlstack.nodes.robot_topics import RobotTopics
 from rlstack.robots import RobotSpec
@@ -26,8 +28,8 @@ class Transforms:
     """Broadcasts the frames of a node's robots, and latches each robot's model.
 
     /tf has ``odom`` to each robot's root frame and every moving joint; fixed joints, including those of cameras and
-    lidars, are published once on /tf_static. All frames come from the URDF, so that they match the model. Without
-    tf2_msgs there are only the models, and one log line.
+    lidars, are published once on /tf_static. All frames come from the URDF, so that they match the model. Where a ROS
+    has no type for /tf there are only the models, and one log line.
 
     Args:
         node: Creates the publishers, :class:`rlstack.nodes.runtime.ManagedNode`; they last until its cleanup.
@@ -64,17 +66,16 @@ class Transforms:
                 node.publisher(text, topic, "latched").publish(text(data=urdf))
         self._robots: list[_Moving] = []
         self._publisher: Any = None
-        if not tf2_messages.PACKAGE.is_installed():
-            node.get_logger().warning(
-                f"{topics.TF} is left out: there is no tf2_msgs. `{tf2_messages.PACKAGE.command}` makes it."
-            )
+        try:
+            kind = tf_type()
+        except UserError as error:
+            node.get_logger().warning(str(error))
             return
-        kind = topics.type_of(topics.TF)
-        self._robots = [_Moving(tree, prefix, kind, world) for tree, prefix in zip(trees, prefixes)]
+        self._robots = [_Moving(tree, prefix, world) for tree, prefix in zip(trees, prefixes)]
         self._publisher = node.publisher(kind, topics.TF, "tf")
-        if any(tree.fixed for tree in trees):  # an empty message would only hide that there is none
-            fixed = [_transform(joint) for tree in trees for joint in tree.fixed]
-            node.publisher(kind, topics.TF_STATIC, "latched").publish(kind(transforms=fixed))
+        fixed = [_transform(joint) for tree in trees for joint in tree.fixed]
+        if fixed:  # an empty message would only hide that there is none
+            node.publisher(kind, topics.TF_STATIC, "latched").publish(TfMessage(fixed).data)
 
     def publish(
         self,
@@ -101,8 +102,7 @@ class Transforms:
         """
         if not self.is_due(stamp_ns, robot):
             return False
-        message = self._robots[robot].at(stamp_ns, position, orientation, joints or {}, speeds or {})
-        self._publisher.publish(message)
+        self._publisher.publish(self._robots[robot].at(stamp_ns, position, orientation, joints or {}, speeds or {}))
         return True
 
     def is_due(self, stamp_ns: int, robot: int) -> bool:
@@ -115,10 +115,9 @@ class Transforms:
 class _Moving:
     """One robot's message, refilled each time."""
 
-    def __init__(self, tree: FrameTree, prefix: str, kind: Any, world: str) -> None:
-        base = Joint("base", "floating", world, tree.root, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
+    def __init__(self, tree: FrameTree, prefix: str, world: str) -> None:
         self._tree = tree
-        self._message = kind(transforms=[_transform(base), *(_transform(joint) for joint in tree.moving)])
+        self._message = TfMessage([Transform(world, tree.root), *(_transform(joint) for joint in tree.moving)])
         self._values = dict.fromkeys((joint.name for joint in tree.moving), 0.0)
         self._turning = {joint.name for joint in tree.moving if joint.kind in TURNING}
         self._prefix = prefix
@@ -136,8 +135,8 @@ class _Moving:
         orientation: Array,
         joints: Mapping[str, float],
         speeds: Mapping[str, float],
-    ) -> Any:
-        """Return the message; see :meth:`Transforms.publish`."""
+    ) -> bytes:
+        """Return the serialized message; see :meth:`Transforms.publish`."""
         values = self._values
         if self._sent_ns is not None and stamp_ns > self._sent_ns:
             passed_s = (stamp_ns - self._sent_ns) / NANOSECONDS
@@ -148,14 +147,12 @@ class _Moving:
             if (joint := self._prefix + name) in values:
                 values[joint] = float(value)
         self._sent_ns = stamp_ns
-        base, *others = self._message.transforms
-        set_stamp(base.header.stamp, stamp_ns)
-        _place(base, position.tolist(), orientation.tolist())
+        self._message.fill(0, stamp_ns, (*position.tolist(), *orientation.tolist()))
         where = self._tree.values(values)
-        for moving, transform in zip(self._tree.moving, others):
-            set_stamp(transform.header.stamp, stamp_ns)
-            _place(transform, *moving.pose(where[moving.name]))
-        return self._message
+        for k, moving in enumerate(self._tree.moving, 1):
+            place, turn = moving.pose(where[moving.name])
+            self._message.fill(k, stamp_ns, (*place, *turn))
+        return self._message.data
 
 
 def check_distinct(trees: Iterable[FrameTree]) -> None:
@@ -185,20 +182,9 @@ def _urdf(node: Any, robot: RobotSpec, prefix: str) -> str:
         return ""
 
 
-def _transform(joint: Joint) -> Any:
-    """Return a ``geometry_msgs/TransformStamped`` of a joint at 0."""
-    from geometry_msgs.msg import TransformStamped
-
-    made = TransformStamped(child_frame_id=joint.child)
-    made.header.frame_id = joint.parent
-    _place(made, joint.position, joint.orientation)
-    return made
-
-
-def _place(transform: Any, position: Sequence[float], orientation: Sequence[float]) -> None:
-    t, r = transform.transform.translation, transform.transform.rotation
-    t.x, t.y, t.z = position
-    r.x, r.y, r.z, r.w = orientation
+def _transform(joint: Joint) -> Transform:
+    """Return the transform of a joint at 0."""
+    return Transform(joint.parent, joint.child, (*joint.position, *joint.orientation))
 
 
 class Visualization:

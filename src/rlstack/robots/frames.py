@@ -52,6 +52,20 @@ def multiply(left: ArrayLike, right: ArrayLike) -> Array:
     return np.array(product) if one else np.stack(product, axis=-1)
 
 
+def slerp(one: ArrayLike, other: ArrayLike, share: ArrayLike) -> Array:
+    """Return rotations (..., 4) a ``share`` (...,), 0 to 1, of the shorter way from ``one`` to ``other`` (..., 4)."""
+    a, b = np.asarray(one, dtype=float), np.asarray(other, dtype=float)
+    part = np.asarray(share, dtype=float)[..., None]
+    cosine = np.sum(a * b, axis=-1, keepdims=True)
+    b, cosine = np.where(cosine < 0.0, -b, b), np.abs(cosine)
+    angle = np.arctan2(np.linalg.norm(b - cosine * a, axis=-1, keepdims=True), cosine)
+    near = angle < 1e-9  # where the sine vanishes, the straight line is as good
+    sine = np.where(near, 1.0, np.sin(angle))
+    first = np.where(near, 1.0 - part, np.sin((1.0 - part) * angle) / sine)
+    second = np.where(near, part, np.sin(part * angle) / sine)
+    return normalise(first * a + second * b)
+
+
 def rotate(quaternion: ArrayLike, vector: ArrayLike) -> Array:
     """Return body vectors (..., 3) in the world frame."""
     q, v = np.asarray(quaternion, dtype=float), np.asarray(vector, dtype=float)
