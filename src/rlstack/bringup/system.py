@@ -137,7 +137,8 @@ def deploy_system(
 
     processes = []
     if group.process is not None:
-        parameters = {**group.process.parameters, **pinned, **types, **timeouts.robot}
+        obeys: dict[str, Parameter] = {"command_source": "guard"}
+        parameters = {**group.process.parameters, **pinned, **types, **timeouts.robot, **obeys}
         processes.append(replace(group.process, parameters=parameters, remappings=remappings))
     for space, place in zip(group.namespaces, deployment.goals(group, goal)):
         guard: dict[str, Parameter] = {

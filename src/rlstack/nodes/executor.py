@@ -21,15 +21,25 @@ _MAX_GENERAL = 50
 def serve(subscription: Any, refuse: Callable[[Any, Exception], None]) -> bool:
     """Call a subscription's callback with its next message, if there is one; return whether there was.
 
+    One with a function ``take_identified`` (:class:`rlstack.nodes.publisher_identity.IdentifiedTake`) is called with
+    what that returns.
+
     Args:
         subscription: The subscription.
         refuse: Called with it and the error if the message could not be read.
     """
+    identified = getattr(subscription, "take_identified", None)
     try:
-        taken = subscription.handle.take_message(subscription.msg_type, subscription.raw)
+        if identified is None:
+            taken = subscription.handle.take_message(subscription.msg_type, subscription.raw)
+            if taken is None:
+                return False
+            subscription.callback(taken[0])
+            return True
+        taken = identified()
         if taken is None:
             return False
-        subscription.callback(taken[0])
+        subscription.callback(*taken)
     except (_rclpy.RMWError, MalformedMessage) as error:
         refuse(subscription, error)
     return True
@@ -142,7 +152,17 @@ class ControlExecutor(SingleThreadedExecutor):
     # rclpy leaves an entity that raises while it is taken blocked for ever, and its callback group with it
 
     def _take_subscription(self, sub: Any) -> Any:
-        return self._take(super()._take_subscription, sub)
+        identified = getattr(sub, "take_identified", None)
+        if identified is None:
+            return self._take(super()._take_subscription, sub)
+        taken = identified()
+        if taken is None:
+            return None
+
+        async def execute() -> None:
+            sub.callback(*taken)
+
+        return execute
 
     def _take_service(self, srv: Any) -> Any:
         return self._take(super()._take_service, srv)

@@ -91,7 +91,11 @@ class GuardNode(ManagedNode):
         self._shown = ModePublisher(self, self.guard)
         quality: topics.Quality = "sensor_in_reliable" if self.lock_step else "sensor_in"
         self.subscriber(seen, observed[0].topic, self._on_observation, quality, raw=True)
-        self.subscriber(command, topics.POLICY_PREFIX + self._topic, self._on_policy, "command", raw=True)
+        commanded = topics.POLICY_PREFIX + self._topic
+        self.subscriber(command, commanded, self._on_policy, "command", raw=True, identified=True)
+        self._policies = self.watch.single(commanded, is_error=True, react=self._on_rivals)
+        self.watch.single(self._topic, is_error=True)
+        self.watch.single(observed[0].topic)
         self._kind_subscriptions = kind.GUARD_SUBSCRIPTIONS(self, self.guard)
         self._reset_client = self.client(Trigger, topics.POLICY_RESET)
         self.guard.reset_policy = self._reset_policy
@@ -170,10 +174,12 @@ class GuardNode(ManagedNode):
         self._shown.show(decision)
         self._take_early()
 
-    def _on_policy(self, data: bytes) -> None:
+    def _on_policy(self, data: bytes, publisher: bytes | None = None) -> None:
         if not self.active:
             return
         self._counts["policy commands"] += 1
+        if publisher is not None and self._policies.hear(publisher, time.monotonic()):
+            self._on_rivals(self._policies.rivals())
         try:
             stamped, command = self._read_command(data)
             stamp, numbers = stamped or 0, command[self.guard.COMMAND]  # 0 is not special: its age must be known
@@ -191,6 +197,11 @@ class GuardNode(ManagedNode):
             self._take_policy(stamp, numbers)
         elif stamp == self._observed_ns:
             self._policy_there = True  # it is back, or repeats itself; from the next observation on, wait for it
+
+    def _on_rivals(self, who: str) -> None:
+        """Take control for good: commands of two sources are mixed."""
+        if who and self.active and self._origin_ns is not None and self.guard.mode.role != "off":
+            self.on_decision(self.guard.on_fault(self._now_s(), who, "Stop all but one of them, disarm, and arm again."))
 
     def on_decision(self, decision: Decision) -> None:
         """Process the guard's decision on a message besides observations and commands."""
@@ -256,6 +267,8 @@ class GuardNode(ManagedNode):
                 return False, "the policy node is still measuring its inputs: arm in a few seconds"
             if self._live_check:
                 return False, f"outside of what the policy is proven for: {self._live_check}"
+        if self.guard.mode is CommonMode.DISARMED and (rivals := self._policies.rivals()):
+            return False, f"{rivals}: stop all but one of them"
         before = self.guard.mode
         armed, why = self.guard.arm(self._now_s())
         if before is not self.guard.mode is CommonMode.POLICY and self._observed_ns != self._begun_ns:

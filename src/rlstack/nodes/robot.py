@@ -41,6 +41,11 @@ PARAMETERS = (
         maximum=600.0,
         live=True,
     ),
+    Parameter(
+        "command_source",
+        "",
+        "Node whose commands are obeyed, relative to the robot's namespace, such as guard; empty: any node's.",
+    ),
     *dict.fromkeys(parameter for topics in all_kind_topics().values() for parameter in topics.PARAMETERS),
 )
 
@@ -127,7 +132,8 @@ class RobotNode(ManagedNode):
         named = f" ({', '.join(silent)})" if any(silent) else ""
         figures = {f"{r.prefix}{key}": value for r in self.robots for key, value in r.status().items()}
         warnings = [f"disarmed: no command came{named}"] if silent else []
-        return " ".join([*warnings, *filter(None, [self._sampler.failures])]), figures
+        others = [robot.source.warning for robot in self.robots]
+        return " ".join([*warnings, *filter(None, [self._sampler.failures, *others])]), figures
 
     # For Python ----------------------------------------------------------------------------------------------
 

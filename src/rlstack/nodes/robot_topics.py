@@ -10,6 +10,7 @@ from typing import Any
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Backend, Reading, Signals
 from rlstack.interfaces.messages import NANOSECONDS, BatteryMessage, ImuMessage, OdometryMessage, pose_message
+from rlstack.nodes.command_source import CommandSource, full_source
 from rlstack.nodes.goal_subscriptions import QUALITIES
 from rlstack.nodes.kind_topics import Filler, kind_topics
 from rlstack.nodes.markers import Markers
@@ -90,7 +91,14 @@ class RobotTopics:
         self._marker_publisher = node.publisher(topics.type_of(topics.MARKERS), self.prefix + topics.MARKERS, "event")
         self._hears_paths = False
         self.command_topic = self.prefix + self.kind.command_topic
-        node.subscriber(self.kind.command_type, self.command_topic, self._on_command, "command", raw=True)
+        subscription = node.subscriber(
+            self.kind.command_type, self.command_topic, self._on_command, "command", raw=True, identified=True
+        )
+        wanted = full_source(node, name, node.parameters["command_source"])
+        self.source = CommandSource(node, self.command_topic, wanted, subscription, node.why_unknown)
+        """Whose commands count."""
+        for topic in self.topics:
+            node.watch.single(self.prefix + topic)
 
     @property
     def rates_hz(self) -> dict[str, float]:
@@ -202,10 +210,10 @@ class RobotTopics:
 
     def status(self) -> dict[str, Any]:
         """Report the state of commands."""
-        return {**self.counts, "flying": self.flying, "last refusal": self.last_refusal or "none"}
+        return {**self.counts, "dropped, of others": self.source.foreign, "flying": self.flying, "last refusal": self.last_refusal or "none"}
 
-    def _on_command(self, data: bytes) -> None:
-        if not self._node.active:
+    def _on_command(self, data: bytes, publisher: bytes | None = None) -> None:
+        if not self._node.active or not self.source.admits(publisher):
             return
         try:
             stamped, command = self.kind.read(data)

@@ -17,12 +17,15 @@ from typing import Any, ClassVar
 from rlstack.errors import Diverged, UserError
 from rlstack.interfaces import topics
 from rlstack.nodes.parameters import Parameter, ParameterSet
+from rlstack.nodes.publisher_identity import IdentifiedTake, why_unknown
 from rlstack.nodes.shutdown import remove_left_behind, shut_down
+from rlstack.nodes.topic_watch import Problem, TopicWatch
 from rlstack.processes import die_with_starter
 from rlstack.resources import find_resource
 
 try:
     from rclpy.clock import Clock, ClockType
+    from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
     from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 
     _MISSING_ROS: ImportError | None = None
@@ -97,6 +100,9 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
         self.steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._warned_at: dict[str, float] = {}
         self._malformed: Counter[str] = Counter()
+        self.watch = TopicWatch(self, self._say)
+        """Who else is on the node's topics."""
+        self._why_unknown: str | None = None
         self._lifecycle_entities: list[tuple[Callable[[Any], Any], Any]] = []
         self._activity_timers: list[Any] = []
         self._diagnostics = self.create_publisher(
@@ -143,16 +149,51 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
 
     def publisher(self, kind: Any, topic: str, use: topics.Quality) -> Any:
         """Create a publisher that lasts until cleanup."""
-        made = self.create_publisher(kind, topic, topics.quality(use))
+        quality = topics.quality(use)
+        # `watch` says which node does not fit, and how; rclpy's own warning does not name it
+        quiet = PublisherEventCallbacks(use_default_callbacks=False)
+        made = self.create_publisher(kind, topic, quality, event_callbacks=quiet)
+        self.watch.writes(topic, kind, quality)
         self._lifecycle_entities.append((self.destroy_publisher, made))
         return made
 
     def subscriber(
-        self, kind: Any, topic: str, callback: Callable[[Any], None], use: topics.Quality, raw: bool = False
-    ) -> None:
-        """Create a subscription that lasts until cleanup; ``raw`` passes the serialized message."""
-        made = self.create_subscription(kind, topic, callback, topics.quality(use), raw=raw)
+        self,
+        kind: Any,
+        topic: str,
+        callback: Callable[..., None],
+        use: topics.Quality,
+        raw: bool = False,
+        identified: bool = False,
+    ) -> Any:
+        """Create a subscription that lasts until cleanup.
+
+        Args:
+            kind: The message class.
+            topic: Its topic.
+            callback: Called with each message.
+            use: Its quality of service.
+            raw: Pass the serialized message.
+            identified: With ``raw``, pass its publisher's GID as a second argument, too, where :meth:`why_unknown` is
+                empty.
+        """
+        quality = topics.quality(use)
+        quiet = SubscriptionEventCallbacks(use_default_callbacks=False)
+        made: Any = self.create_subscription(kind, topic, callback, quality, raw=raw, event_callbacks=quiet)
         self._lifecycle_entities.append((self.destroy_subscription, made))
+        self.watch.reads(topic, kind, quality)
+        if identified and not self.why_unknown:
+            made.take_identified = IdentifiedTake(made)
+        return made
+
+    @property
+    def why_unknown(self) -> str:
+        """Why messages do not tell their publishers apart here; empty if they do."""
+        if self._why_unknown is None:
+            self._why_unknown = why_unknown(self)
+            if self._why_unknown:
+                self.get_logger().warning(f"Publishers cannot be told apart by their messages: {self._why_unknown}.")
+        return self._why_unknown
 
     def server(self, kind: Any, name: str, callback: Callable[[Any, Any], Any]) -> None:
         """Create a service that lasts until cleanup."""
@@ -251,15 +292,23 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
         for destroy, entity in self._lifecycle_entities:
             destroy(entity)
         self._lifecycle_entities.clear()
+        self.watch.forget()
+
+    def _say(self, problem: Problem) -> None:
+        (self.get_logger().error if problem.is_error else self.get_logger().warning)(problem.sentence)
 
     def _publish_diagnostics(self) -> None:
         from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
+        self.watch.check()
         warning, figures = self.status() if self.active else ("not active", {})
+        problems = self.watch.problems
+        warning = " ".join(filter(None, [warning, *(problem.sentence for problem in problems)]))
+        bad = any(problem.is_error for problem in problems)
         figures = {**figures, **{f"malformed on {topic}": count for topic, count in self._malformed.items()}}
         name = f"{self.get_namespace().rstrip('/')}/{self.get_name()}".lstrip("/")
         status = DiagnosticStatus(
-            level=DiagnosticStatus.WARN if warning else DiagnosticStatus.OK,
+            level=DiagnosticStatus.ERROR if bad else DiagnosticStatus.WARN if warning else DiagnosticStatus.OK,
             name=name,
             message=warning or "ok",
             hardware_id="",
