@@ -9,7 +9,7 @@ from rlstack.nodes.topic_watch import full_name, listed, name_of
 
 _NO_NODE = "a program that is no ROS node"
 _SILENT_S = 0.5
-"""Silence after which another publisher of the same node name may take the place of the one obeyed: it was restarted."""
+"""Silence after which another publisher of the same node name may replace the one obeyed: the node was restarted."""
 _LOOK_S = 0.05
 """Shortest time between two looks at the graph for a publisher that it does not name."""
 _PATIENCE_S = 1.0

@@ -200,8 +200,13 @@ class GuardNode(ManagedNode):
 
     def _on_rivals(self, who: str) -> None:
         """Take control for good: commands of two sources are mixed."""
-        if who and self.active and self._origin_ns is not None and self.guard.mode.role != "off":
-            self.on_decision(self.guard.on_fault(self._now_s(), who, "Stop all but one of them, disarm, and arm again."))
+        if not who or not self.active or self._origin_ns is None or self.guard.mode.role == "off":
+            return
+        decision = self.guard.on_fault(self._now_s(), who, "Stop all but one of them, disarm, and arm again.")
+        if not self.lock_step:
+            self.on_decision(decision)
+        elif self._waiting is not None:
+            self._answer(self._waiting[0], decision, self._waiting[1])
 
     def on_decision(self, decision: Decision) -> None:
         """Process the guard's decision on a message besides observations and commands."""

@@ -210,7 +210,12 @@ class RobotTopics:
 
     def status(self) -> dict[str, Any]:
         """Report the state of commands."""
-        return {**self.counts, "dropped, of others": self.source.foreign, "flying": self.flying, "last refusal": self.last_refusal or "none"}
+        return {
+            **self.counts,
+            "dropped, of others": self.source.foreign,
+            "flying": self.flying,
+            "last refusal": self.last_refusal or "none",
+        }
 
     def _on_command(self, data: bytes, publisher: bytes | None = None) -> None:
         if not self._node.active or not self.source.admits(publisher):
