@@ -21,6 +21,13 @@ class QuadrotorGuardConfig(QuadrotorLimits, GuardConfig):
     braking_m_s2: float = value(6.0, unit="m/s^2", above=0.0)
     """Reaction time and deceleration (of the hover controller) of a stop: the fence counts as violated, except
     downward, when the robot could no longer stop inside it."""
+    protective_stop: bool = value(
+        True, text="Whether to brake for obstacles that the lidar called scan, or a quadrotor's depth camera, detects"
+    )
+    clearance_m: float = value(
+        0.15, unit="m", at_least=0.0, text="Clearance that the protective stop keeps around the robot"
+    )
+    """What a hovering quadrotor may stray, and the errors of odometry and depth."""
     staleness_periods: float = value(
         2.0, unit="control periods", at_least=1.0, text="Age at which a policy's command is stale"
     )

@@ -48,7 +48,9 @@ class WheeledBaseGuardConfig(WheeledBaseLimits, GuardConfig):
     clearance_m: float = value(
         0.02, unit="m", at_least=0.0, text="Clearance that the protective stop keeps around the robot"
     )
-    protective_stop: bool = value(True, text="Whether to brake for obstacles that the lidar called scan detects")
+    protective_stop: bool = value(
+        True, text="Whether to brake for obstacles that the lidar called scan, or a quadrotor's depth camera, detects"
+    )
     scan_timeout_s: float = value(unit="s", above=0.0, text="Age at which a scan expires (2.5 turns of the lidar)")
     jump_factor: float = value(1.5, unit="1", at_least=1.0)
     jump_m: float = value(
