@@ -11,7 +11,7 @@ from rlstack.kinds.wheeled_base.guard import WheeledBaseMode
 
 ROLES = {
     CommonMode: {"disarmed": "off", "policy": "normal", "estop": "off"},
-    QuadrotorMode: {"takeoff": "normal", "hover": "intervention", "land": "intervention"},
+    QuadrotorMode: {"takeoff": "normal", "return": "intervention", "hover": "intervention", "land": "intervention"},
     WheeledBaseMode: {"stop": "intervention", "fallback": "intervention"},
     ManipulatorMode: {"hold": "intervention", "park": "intervention"},
 }

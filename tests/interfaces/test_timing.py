@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstack.interfaces.messages import NANOSECONDS
-from rlstack.interfaces.timing import Schedule, StampClock
+from rlstack.interfaces.timing import Arrival, Schedule, StampClock
 
 MS = 1_000_000
 NO_SYSTEM = 10**18
@@ -60,16 +61,86 @@ def test_a_reset_does_not_spoil_the_rate() -> None:
     assert abs(now - (200 * 10 * MS + 100 * NANOSECONDS)) < MS
 
 
-def test_stamps_that_jump_are_of_another_flight_unless_the_systems_clock_went_on_meanwhile() -> None:
-    simulated, second = StampClock(), NANOSECONDS
+def arrivals(clock: StampClock, stamps_ms: list[int], every_ms: int = 10, start_ms: int = 0) -> list[Arrival]:
+    """Return how stamps follow that arrive one after the other."""
+    return [clock.observe(stamp * MS, (start_ms + k * every_ms) * MS, NO_SYSTEM) for k, stamp in enumerate(stamps_ms)]
+
+
+NEXT, DROPPED, RESTARTED = Arrival.NEXT, Arrival.DROPPED, Arrival.RESTARTED
+
+
+def test_a_stamp_one_nanosecond_in_the_past_is_dropped() -> None:
+    clock = StampClock()
+    assert clock.observe(10 * MS, 0, NO_SYSTEM) is NEXT
+    assert clock.observe(10 * MS - 1, MS, NO_SYSTEM) is DROPPED
+    assert clock.observe(20 * MS, 10 * MS, NO_SYSTEM) is NEXT
+    assert clock.now_ns(10 * MS, NO_SYSTEM) == 20 * MS
+
+
+def test_one_message_far_ahead_is_dropped_and_those_after_it_are_not() -> None:
+    assert arrivals(StampClock(), [0, 10, 10_000, 30, 40]) == [NEXT, NEXT, DROPPED, NEXT, NEXT]
+
+
+@pytest.mark.parametrize("jump_ms", [-5_000, -300, 1_000, 60_000])
+def test_a_jump_that_lasts_is_a_restart_within_a_few_messages(jump_ms: int) -> None:
+    clock = StampClock()
+    assert arrivals(clock, list(range(1_000, 1_100, 10))) == [NEXT] * 10
+    after = arrivals(clock, [1_100 + jump_ms + 10 * k for k in range(10)], start_ms=100)
+    assert after == [DROPPED] * 4 + [RESTARTED] + [NEXT] * 5
+    assert clock.now_ns(190 * MS, NO_SYSTEM) == (1_190 + jump_ms) * MS
+
+
+def test_two_publishers_with_clocks_apart_are_no_restart_and_one_of_them_counts() -> None:
+    mixed = [stamp for k in range(50) for stamp in (1_000 + 10 * k, 500 + 10 * k)]
+    assert arrivals(StampClock(), mixed, every_ms=5) == [NEXT, DROPPED] * 50
+
+
+def test_a_frozen_stamp_of_another_clock_is_no_restart() -> None:
+    assert arrivals(StampClock(), [1_000, *[500] * 30, 1_310]) == [NEXT, *[DROPPED] * 30, NEXT]
+
+
+def test_a_gap_in_which_time_passed_is_no_jump() -> None:
+    clock = StampClock()
+    assert clock.observe(0, 0, NO_SYSTEM) is NEXT
+    assert clock.observe(3 * NANOSECONDS, 3 * NANOSECONDS, NO_SYSTEM) is NEXT  # the link was away for 3 s
+    live, system = StampClock(), 1_700_000_000 * NANOSECONDS
+    assert live.observe(system, 0, system) is NEXT
+    assert live.observe(system + 9 * NANOSECONDS, 9 * NANOSECONDS, system + 9 * NANOSECONDS) is NEXT
+
+
+def test_in_lock_step_every_jump_is_a_reset_at_once() -> None:
+    clock, second = StampClock(lock_step=True), NANOSECONDS
     given = (5 * second, 5 * second + 400 * MS, 7 * second, 7 * second - 1, 7 * second - 1)
-    assert [simulated.observe(at, 0, NO_SYSTEM) for at in given] == [False, False, True, True, False]
-    real, now = StampClock(), 1_700_000_000 * second
-    assert not real.observe(5 * second, 0, now)
-    assert real.observe(now, 0, now), "from a simulator's clock to the system's"
-    assert not real.observe(now + 2 * second, 2 * second, now + 2 * second), "nobody was heard of for a while"
-    assert real.observe(now + second, 3 * second, now + 3 * second)
-    assert real.observe(now + 60 * second, 4 * second, now + 4 * second), "a minute ahead of everybody"
+    assert [clock.observe(at, 0, NO_SYSTEM) for at in given] == [NEXT, NEXT, RESTARTED, RESTARTED, NEXT]
+
+
+def test_after_a_jump_stamps_near_the_systems_clock_are_the_present_on_arrival() -> None:
+    clock, system = StampClock(), 1_700_000_000 * NANOSECONDS
+    for k in range(20):  # the robot's clock steps by 3 s in flight
+        stamp = system + k * 10 * MS + (3 * NANOSECONDS if k >= 10 else 0)
+        clock.observe(stamp, k * 10 * MS, system + k * 10 * MS)
+    assert clock.now_ns(190 * MS, system + 190 * MS) == stamp
+
+
+def test_late_observations_are_late_by_the_clock_topic() -> None:
+    clock = StampClock()
+    for k in range(100):
+        clock.observe_clock(k * 10 * MS, k * 10 * MS)
+        late = 15 if k >= 50 else 0
+        clock.observe((k - late) * 10 * MS, k * 10 * MS, NO_SYSTEM)
+    assert clock.now_ns(990 * MS, NO_SYSTEM) == 990 * MS
+
+
+def test_a_clock_topic_that_jumps_before_the_stamps_do_does_not_age_them() -> None:
+    clock = StampClock()
+    for k in range(20):
+        jump = 1_000 if k >= 10 else 0
+        clock.observe_clock((k * 10 + jump) * MS, k * 10 * MS)
+        arrival = clock.observe((k * 10 + jump) * MS, k * 10 * MS + MS, NO_SYSTEM)
+        now = clock.now_ns(k * 10 * MS + MS, NO_SYSTEM)
+        if arrival is DROPPED:
+            assert now <= (k * 10 + 10) * MS
+    assert now == (190 + 1_000 + 1) * MS
 
 
 def test_stamps_of_the_system_clock_count_transport_as_age() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from rlstack.arrays import Array
 
@@ -41,6 +42,20 @@ class CommonMode(Mode):
     """Motors are off until the emergency stop is cleared."""
 
 
+class Transition(NamedTuple):
+    """A change of mode that a guard can make.
+
+    Args:
+        source: The mode before.
+        target: The mode after.
+        when: Why, in a few words.
+    """
+
+    source: Mode
+    target: Mode
+    when: str
+
+
 @dataclass(frozen=True)
 class Decision:
     """The guard's answer to one event.
@@ -65,3 +80,33 @@ class Decision:
     clipped: bool = False
     blocked: str = ""
     held_for: str = ""
+
+
+class LimitedCommand(NamedTuple):
+    """A command within the limits.
+
+    Args:
+        command: (elements,) in the signal's unit.
+        clipped: Whether it was limited.
+        blocked: The obstacle that slowed it, if any.
+        held_for: The limits that applied, where the guard reports them.
+    """
+
+    command: Array
+    clipped: bool = False
+    blocked: str = ""
+    held_for: str = ""
+
+
+def all_transitions(own: Sequence[Transition], ends: str = "") -> tuple[Transition, ...]:
+    """Return a kind's changes of mode and those that every guard has: disarming and the emergency stop.
+
+    Args:
+        own: The kind's.
+        ends: Faults that switch the robot off from any armed mode, besides ``disarm``.
+    """
+    armed = dict.fromkeys(mode for t in own for mode in (t.source, t.target) if mode.role != "off")
+    known, when = {(t.source, t.target) for t in own}, "; ".join(filter(None, ("disarm", ends)))
+    off = (Transition(m, CommonMode.DISARMED, when) for m in armed if (m, CommonMode.DISARMED) not in known)
+    stops = (Transition(mode, CommonMode.ESTOP, "estop") for mode in (CommonMode.DISARMED, *armed))
+    return (*own, *off, *stops, Transition(CommonMode.ESTOP, CommonMode.DISARMED, "clear_estop"))

@@ -5,19 +5,23 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.guard.battery import BatteryMonitor
-from rlstack.guard.decision import CommonMode, Decision, Mode
+from rlstack.guard.decision import CommonMode, Decision, LimitedCommand, Mode, Transition, all_transitions
 from rlstack.guard.observation import parse
 from rlstack.guard.policy_monitor import SLACK_S, Clock, PolicyMonitor
 from rlstack.guard.rate import RateMonitor
 from rlstack.interfaces.kind_signals import shape_of
 from rlstack.interfaces.signals import COMMANDED
 
+CLOCK_JUMPED = "the clock of the observations has jumped"
+CLOCK_ADVICE = (
+    "Let one clock stamp them: synchronise the machines (chrony), or look for a second publisher; then arm again."
+)
 Signals = Mapping[str, NDArray[np.floating]]
 
 
@@ -30,22 +34,6 @@ class Stamped(Protocol):
 
 
 Seen = TypeVar("Seen", bound=Stamped)
-
-
-class LimitedCommand(NamedTuple):
-    """A command within the limits.
-
-    Args:
-        command: (elements,) in the signal's unit.
-        clipped: Whether it was limited.
-        blocked: The obstacle that slowed it, if any.
-        held_for: The limits that applied, where the guard reports them.
-    """
-
-    command: NDArray[np.float64]
-    clipped: bool = False
-    blocked: str = ""
-    held_for: str = ""
 
 
 class Guard(ABC, Generic[Seen]):
@@ -68,6 +56,15 @@ class Guard(ABC, Generic[Seen]):
     """Name of the commanded signal."""
     SAFE_MODE: ClassVar[Mode]
     """The mode that keeps the robot safe when the policy cannot command it."""
+    TRANSITIONS: ClassVar[tuple[Transition, ...]]
+    """The kind's own changes of mode; those that all guards have are in :meth:`transitions`."""
+    ENDS: ClassVar[str] = ""
+    """Faults that switch the robot off from any armed mode, besides ``disarm``; empty: none."""
+
+    @classmethod
+    def transitions(cls) -> tuple[Transition, ...]:
+        """Return every change of mode that this guard can make."""
+        return all_transitions(cls.TRANSITIONS, cls.ENDS)
 
     @classmethod
     def from_parameters(cls, robot: Any, config: Any, parameters: Mapping[str, Any]) -> Guard[Seen]:
@@ -103,6 +100,7 @@ class Guard(ABC, Generic[Seen]):
         self._accepted_t = 0.0
         self._may_return = False
         self._stop_due = False
+        self._restart_due = False  # the clock has jumped, and no valid observation has come since
 
     @property
     def _acts(self) -> bool:
@@ -159,6 +157,35 @@ class Guard(ABC, Generic[Seen]):
     @abstractmethod
     def _repeat(self, t: float) -> LimitedCommand:
         """Return the command to publish where the last one must be repeated."""
+
+    _advice = ""
+    """What the operator can do about the limit that :meth:`_broken_limit` named."""
+
+    def _near_limit(self, seen: Seen) -> str:
+        """Return which limit the robot is near, so that the guard turns it back; by default none."""
+        return ""
+
+    def _turn_back(self, t: float, before: Mode, reason: str) -> Decision:
+        """Answer a state near a limit; only for kinds with :meth:`_near_limit`."""
+        return self._take_over(t, before, reason, may_return=False, advice=self._advice)
+
+    def _act_unseen(self, t: float, before: Mode) -> Decision:
+        """Act between observations that are late, where the kind can; by default nothing is published."""
+        return self._no_command(before, self.reason)
+
+    def _on_clock_jump(self, t: float, before: Mode, previous: Seen | None, seen: Seen) -> Decision:
+        """Answer a clock that has jumped for good while armed: the safe mode, on what the new clock's stamps observe.
+
+        Args:
+            t: Now, s, monotonic.
+            before: The mode before the event.
+            previous: The last observation of the old clock.
+            seen: The first one of the new clock.
+        """
+        if self.mode.role == "normal":
+            return self._take_over(t, before, CLOCK_JUMPED, may_return=False, advice=CLOCK_ADVICE)
+        self._bar_policy(CLOCK_JUMPED, CLOCK_ADVICE)
+        return self._act(t, before, seen)
 
     def _on_malformed_command(self, t: float, problem: str) -> None:
         """React to a malformed command that arrives while the guard itself acts."""
@@ -227,7 +254,7 @@ class Guard(ABC, Generic[Seen]):
 
     # Events.
 
-    def on_observation(self, time_s: float, stamp_s: float, signals: Signals) -> Decision:
+    def on_observation(self, time_s: float, stamp_s: float, signals: Signals, *, restarted: bool = False) -> Decision:
         """Process an observation; answer it where the guard acts, or at once if a limit is violated.
 
         Args:
@@ -235,7 +262,13 @@ class Guard(ABC, Generic[Seen]):
             stamp_s: Measurement time, s.
             signals: Those in :attr:`OBSERVED`, linear velocities in ``base_link``; others are ignored. A missing,
                 malformed, non-finite or old signal counts as no observation.
+            restarted: Whether the stamps' clock has jumped for good: time continues at ``time_s``. An armed guard
+                then takes over, because neither the policy's memory nor its own is of this clock.
         """
+        if restarted:
+            self._clock.restart(time_s)
+            self._forget_stamps()
+            self._restart_due = True
         before, t = self.mode, self._advance(time_s)
         seen = self._fresh(stamp_s, signals)
         if isinstance(seen, str):
@@ -250,13 +283,18 @@ class Guard(ABC, Generic[Seen]):
         if unseen:
             self._rate.restart()
         self._rate.observed(t)
-        self._seen, self._seen_t, self._newest_stamp_s = seen, t, stamp_s
+        previous, self._seen, self._seen_t, self._newest_stamp_s = self._seen, seen, t, stamp_s
+        restarted, self._restart_due = self._restart_due, False
+        if restarted and self.mode.role != "off":
+            return self._on_clock_jump(t, before, previous, seen)
         if self.mode is CommonMode.POLICY:
             broken = self._broken(seen)
             if broken:
-                return self._take_over(t, before, broken, may_return=False)
+                return self._take_over(t, before, broken, may_return=False, advice=self._advice)
             if late:
                 return self._take_over(t, before, late, may_return=True)
+            if near := self._near_limit(seen):
+                return self._turn_back(t, before, near)
             return Decision(None, stamp_s, self.mode, self.reason)
         if self._acts:
             return self._act(t, before, seen)
@@ -312,11 +350,16 @@ class Guard(ABC, Generic[Seen]):
 
     def _advance(self, time_s: float) -> float:
         if self._clock.advance(time_s):
-            self._monitor.restart_stamps()
-            self._newest_stamp_s = -math.inf
-            self.in_a_row = 0
-            self._rate.restart()
+            self._forget_stamps()
         return self._clock.elapsed_s
+
+    def _forget_stamps(self) -> None:
+        """Accept any next stamp: the clock has jumped."""
+        self._monitor.restart_stamps()
+        self._monitor.forget()
+        self._newest_stamp_s = -math.inf
+        self.in_a_row = 0
+        self._rate.restart()
 
     def _fresh(self, stamp_s: float, signals: Signals) -> Seen | str:
         timeout, age = self.config.observation_timeout_s, self._clock.source_s - stamp_s
@@ -356,6 +399,8 @@ class Guard(ABC, Generic[Seen]):
             return self._on_missing_observations(t, before, self._unseen(silent_s))
         if self.mode is CommonMode.POLICY and self._is_late(t):
             return self._take_over(t, before, self._lateness(t), may_return=True)
+        if self._acts and silent_s > self.config.period_s + SLACK_S:
+            return self._act_unseen(t, before)
         return self._no_command(before, note or self.reason)
 
     def _take_over(self, t: float, before: Mode, reason: str, may_return: bool, advice: str = "") -> Decision:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +70,11 @@ def parse(stamp_s: float, signals: Mapping[str, Any]) -> Observation | str:
     # v + w t + a x t with t = 2 a x v: the body's velocity in the world.
     tx, ty, tz = 2.0 * (y * vz - z * vy), 2.0 * (z * vx - x * vz), 2.0 * (x * vy - y * vx)
     world = [vx + w * tx + y * tz - z * ty, vy + w * ty + z * tx - x * tz, vz + w * tz + x * ty - y * tx]
+    return Observation(stamp_s, position, [x, y, z, w], world, rate, *tilt_and_yaw((x, y, z, w)))
+
+
+def tilt_and_yaw(orientation: Sequence[float]) -> tuple[float, float]:
+    """Return the angle between the body's up axis and the world's, and the heading, rad, of a unit quaternion xyzw."""
+    x, y, z, w = orientation
     tilt = 2.0 * math.atan2(math.hypot(x, y), math.hypot(z, w))
-    yaw = math.atan2(2.0 * (x * y + z * w), 1.0 - 2.0 * (y * y + z * z))
-    return Observation(stamp_s, position, [x, y, z, w], world, rate, tilt, yaw)
+    return tilt, math.atan2(2.0 * (x * y + z * w), 1.0 - 2.0 * (y * y + z * z))

@@ -31,6 +31,11 @@ class Clock:
         """Seconds since the first call, never less than before."""
         self._started = False
 
+    def restart(self, time_s: float) -> None:
+        """Continue at a time of the source that has jumped, as if no time had passed."""
+        if -FURTHEST_S < time_s < FURTHEST_S:
+            self._started, self.source_s = True, time_s
+
     def advance(self, time_s: float) -> bool:
         """Update the source's time; return True if the source restarted at an earlier time."""
         if not -FURTHEST_S < time_s < FURTHEST_S:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 
 from rlstack.interfaces.messages import NANOSECONDS
 
 JUMP_NS = NANOSECONDS // 2
-"""Stamps that go back, or ahead by more than this on a clock other than the system's, belong to another run."""
+"""Stamps that go ahead by more than this, beyond the time that has passed, have jumped."""
+
+LASTING_MESSAGES, LASTING_NS = 3, 40_000_000
+"""How many stamps in a row, and over which time, make a jump that lasts; less than a guard's shortest timeout."""
 
 _LIVE_WITHIN_NS = 10 * NANOSECONDS
 _RATE_WINDOW_NS = NANOSECONDS // 2
@@ -33,32 +37,111 @@ class Schedule:
         return [t for t, s in self._shares.items() if int(tick * s + 1e-9) > int((tick - 1) * s + 1e-9) or tick == 0]
 
 
-class StampClock:
-    """The clock of the observations' stamps, without a subscription to ``/clock``.
+class Arrival(Enum):
+    """How a stamp follows those before it."""
 
-    Stamps near the system's clock (a real robot) are on that clock, so transport delays count. Other stamps (a
-    simulator that owns time) are the present on arrival, and time continues from there at the rate at which stamps have
-    been advancing, so ages are right in simulations slower or faster than real time.
+    NEXT = "next"
+    """It continues them, or repeats the last one."""
+    DROPPED = "dropped"
+    """It is out of order, or far ahead: from a message that overtook others, from another publisher, or the first of a
+    clock that has jumped. The message must not be used."""
+    RESTARTED = "restarted"
+    """The clock has jumped for good: this stamp begins another sequence."""
+
+
+class StampSequence:
+    """Tells stamps out of order from a clock that has jumped.
+
+    A stamp that goes back, or ahead by more than :data:`JUMP_NS` beyond the time that has passed, is dropped, unless
+    :data:`LASTING_MESSAGES` in a row, over at least :data:`LASTING_NS`, continue each other: then the clock has jumped.
+    One message never is enough, so that neither a reordered message nor a second publisher looks like a reset.
+
+    Args:
+        lock_step: Simulated time waits for each answer: no message is under way beside another one, so that every jump
+            is a reset, at once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, lock_step: bool = False) -> None:
+        self._lock_step = lock_step
+        self._last_ns: int | None = None
+        self._arrived_ns = 0
+        self._candidate_ns, self._candidates, self._candidates_since_ns = 0, 0, 0
+
+    def forget(self) -> None:
+        """Accept any next stamp."""
+        self._last_ns, self._candidates = None, 0
+
+    def observe(self, stamp_ns: int, arrived_ns: int, rate: float = 1.0) -> Arrival:
+        """Add a stamp.
+
+        Args:
+            stamp_ns: The stamp.
+            arrived_ns: When it arrived, on a monotonic clock.
+            rate: Seconds of the stamps' clock per second.
+        """
+        if self._last_ns is None:
+            return self._accept(stamp_ns, arrived_ns, Arrival.NEXT)
+        ahead_ns = stamp_ns - self._last_ns
+        passed_ns = 0 if self._lock_step else int((arrived_ns - self._arrived_ns) * rate)
+        if 0 <= ahead_ns <= JUMP_NS + passed_ns:
+            return self._accept(stamp_ns, arrived_ns, Arrival.NEXT)
+        if self._lock_step:
+            return self._accept(stamp_ns, arrived_ns, Arrival.RESTARTED)
+        follows = stamp_ns - self._candidate_ns
+        if self._candidates and follows == 0:
+            return Arrival.DROPPED
+        if self._candidates and 0 < follows <= JUMP_NS:
+            self._candidates += 1
+        else:
+            self._candidates, self._candidates_since_ns = 1, arrived_ns
+        self._candidate_ns = stamp_ns
+        if self._candidates >= LASTING_MESSAGES and arrived_ns - self._candidates_since_ns >= LASTING_NS:
+            return self._accept(stamp_ns, arrived_ns, Arrival.RESTARTED)
+        return Arrival.DROPPED
+
+    def _accept(self, stamp_ns: int, arrived_ns: int, arrival: Arrival) -> Arrival:
+        self._last_ns, self._arrived_ns, self._candidates = stamp_ns, arrived_ns, 0
+        return arrival
+
+
+class StampClock:
+    """The clock of the observations' stamps.
+
+    Stamps near the system's clock (a real robot) are on that clock, so transport delays count; after they have jumped
+    they are not. Other stamps (a simulator that owns time) are on ``/clock``, where :meth:`observe_clock` tells of it.
+    Without it they are the present on arrival, and time continues from there at the rate at which stamps have been
+    advancing, so ages are right in simulations slower or faster than real time.
+
+    Args:
+        lock_step: See :class:`StampSequence`.
+    """
+
+    def __init__(self, lock_step: bool = False) -> None:
+        self._sequence, self._lock_step = StampSequence(lock_step), lock_step
         self._stamp_ns: int | None = None
         self._arrived_ns = 0
         self._anchor_ns = (0, 0)
         self._rate = 1.0
         self._measured = False
-        self._live = False
+        self._live, self._jumped = False, False
+        self._clock_sequence = StampSequence()
+        self._clock: tuple[int, int] | None = None
+        self._clock_waits = False  # it has jumped, and the stamps have not yet
 
-    def observe(self, stamp_ns: int, monotonic_ns: int, system_ns: int) -> bool:
-        """Add a stamp that has just arrived; return whether it belongs to another run than the one before.
-
-        It does if it is before that, or more than :data:`JUMP_NS` after it. If both are near the system's clock, the
-        latter only means a gap between messages.
-        """
-        last, self._stamp_ns, self._arrived_ns = self._stamp_ns, stamp_ns, monotonic_ns
-        was_live, self._live = self._live, abs(system_ns - stamp_ns) < _LIVE_WITHIN_NS
-        ahead_ns = 0 if last is None else stamp_ns - last
-        another = ahead_ns < 0 or (ahead_ns > JUMP_NS and not (was_live and self._live))
+    def observe(self, stamp_ns: int, monotonic_ns: int, system_ns: int) -> Arrival:
+        """Add a stamp that has just arrived; return how it follows those before."""
+        last = self._stamp_ns
+        live = abs(system_ns - stamp_ns) < _LIVE_WITHIN_NS
+        if self._lock_step and live and self._live and last is not None and stamp_ns > last:
+            self._sequence.forget()  # real time passed between two messages
+        arrival = self._sequence.observe(stamp_ns, monotonic_ns, self._rate)
+        if arrival is Arrival.DROPPED:
+            return arrival
+        self._stamp_ns, self._arrived_ns = stamp_ns, monotonic_ns
+        if arrival is Arrival.RESTARTED:
+            self._jumped, self._clock, self._clock_waits = True, None, False
+            self._clock_sequence.forget()
+        self._live = live and (not self._jumped or self._lock_step)
         stamps, arrivals = stamp_ns - self._anchor_ns[0], monotonic_ns - self._anchor_ns[1]
         if last is None or stamp_ns < last or stamp_ns - last > _RATE_WINDOW_NS:
             self._anchor_ns = (stamp_ns, monotonic_ns)
@@ -67,7 +150,17 @@ class StampClock:
             self._anchor_ns = (stamp_ns, monotonic_ns)
         elif not self._measured and arrivals > 0:
             self._rate = min(stamps / arrivals, 1.0)  # rough, but a slow simulation must not look stale at its start
-        return another
+        return arrival
+
+    def observe_clock(self, time_ns: int, monotonic_ns: int) -> None:
+        """Add a message of ``/clock``; one that jumps is used only once the stamps have jumped, too."""
+        arrival = self._clock_sequence.observe(time_ns, monotonic_ns, self._rate)
+        if arrival is Arrival.RESTARTED:
+            self._clock_waits = True
+        if arrival is Arrival.DROPPED or self._clock_waits:
+            self._clock = None
+        else:
+            self._clock = (time_ns, monotonic_ns)
 
     def now_ns(self, monotonic_ns: int, system_ns: int) -> int | None:
         """Return the present time on the stamps' clock; None before the first stamp."""
@@ -75,4 +168,5 @@ class StampClock:
             return None
         if self._live:
             return system_ns
-        return self._stamp_ns + int((monotonic_ns - self._arrived_ns) * self._rate)
+        since_ns, at_ns = (self._stamp_ns, self._arrived_ns) if self._clock is None else self._clock
+        return max(since_ns + int((monotonic_ns - at_ns) * self._rate), self._stamp_ns)

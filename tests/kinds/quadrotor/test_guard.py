@@ -56,30 +56,148 @@ def test_observations_are_left_to_the_policy_within_the_limits() -> None:
     assert flying().on_observation(0.01, 0.01, signals()).command is None
 
 
+TELEPORTING = QuadrotorGuardConfig.from_robot(ROBOT, jump_m=1e3, jump_rad=10.0, jump_m_s=1e3)
+"""Takes any state as plausible after any other."""
+
+
+def observe(guard: QuadrotorGuard, first: int, last: int, seen: dict[str, np.ndarray]) -> Decision:
+    """Observe the same state, which the policy answers by hovering, over some periods."""
+    for k in range(first, last):
+        decision = guard.on_observation(k * PERIOD, k * PERIOD, seen)
+        guard.on_policy_command(k * PERIOD, k * PERIOD, HOVER)
+    return decision
+
+
 @pytest.mark.parametrize(
     ("seen", "word"),
     [
-        (signals(tilt=1.3), "tilt"),
-        (signals(velocity=(2.0, 2.0, 2.0)), "speed"),
-        (signals(rate=(0.0, 15.0, 15.0)), "angular velocity"),
+        (signals(tilt=1.6), "tilt"),
+        (signals(velocity=(3.0, 3.0, 0.0)), "speed"),
+        (signals(rate=(0.0, 20.0, 20.0)), "angular velocity"),
         (signals(position=(3.1, 0.0, 1.0)), "geofence"),
-        (signals(position=(0.0, -2.9, 1.0), velocity=(0.0, -1.0, 0.0)), "geofence"),
         (signals(position=(0.0, 0.0, -0.3)), "geofence"),
     ],
 )
-def test_a_broken_limit_is_answered_at_once_and_for_good(seen: dict[str, np.ndarray], word: str) -> None:
-    guard = flying()
+def test_a_limit_broken_by_far_is_answered_at_once_and_for_good(seen: dict[str, np.ndarray], word: str) -> None:
+    guard = flying(TELEPORTING)
     decision = guard.on_observation(0.01, 0.01, seen)
     assert decision.mode is QuadrotorMode.HOVER
     assert decision.changed
     assert word in decision.reason
+    assert "arm again" in guard.advice
     assert decision.command is not None
     assert decision.stamp_s == 0.01
     assert guard.interventions == 1
-    for k in range(2, 300):
-        guard.on_observation(k * PERIOD, k * PERIOD, signals())
-        assert guard.on_policy_command(k * PERIOD, k * PERIOD, HOVER).command is None
+    observe(guard, 2, 300, signals())
     assert guard.mode is QuadrotorMode.HOVER
+
+
+NEAR = [
+    (signals(tilt=1.15), "tilt"),
+    (signals(velocity=(2.9, 0.0, 0.0)), "speed"),
+    (signals(rate=(0.0, 15.0, 14.0)), "angular velocity"),
+    (signals(position=(0.0, -2.9, 1.0), velocity=(0.0, -1.0, 0.0)), "geofence"),
+    (signals(position=(0.0, 0.0, 2.9), velocity=(0.0, 0.0, 0.6)), "geofence"),
+]
+
+
+@pytest.mark.parametrize(("seen", "word"), NEAR)
+def test_near_a_limit_the_guard_turns_the_robot_back_and_then_lets_the_policy_go_on(
+    seen: dict[str, np.ndarray], word: str
+) -> None:
+    guard = flying(TELEPORTING)
+    decision = guard.on_observation(0.01, 0.01, seen)
+    assert decision.mode is QuadrotorMode.RETURN and decision.command is not None
+    assert word in decision.reason
+    assert observe(guard, 2, 40, seen).mode is QuadrotorMode.RETURN  # as long as it is near
+    observe(guard, 40, 45, signals())
+    assert guard.mode is CommonMode.POLICY and guard.interventions == 1
+
+
+def test_a_robot_that_stays_near_a_limit_is_taken_for_good() -> None:
+    guard = flying(TELEPORTING)
+    observe(guard, 1, 504, NEAR[1][0])
+    assert guard.mode is QuadrotorMode.HOVER
+    assert "not back inside in time" in guard.reason
+
+
+def test_a_policy_that_is_turned_back_too_often_loses_the_robot_with_advice() -> None:
+    guard, modes = flying(TELEPORTING), []
+    for k in range(4):
+        modes.append(observe(guard, 1 + 20 * k, 2 + 20 * k, NEAR[3][0]).mode)
+        observe(guard, 2 + 20 * k, 21 + 20 * k, signals())
+    assert modes == [QuadrotorMode.RETURN] * 3 + [QuadrotorMode.HOVER]
+    assert "3 turn-backs" in guard.reason and "goal farther inside" in guard.advice
+    rare = flying(TELEPORTING)
+    for k in range(6):
+        start = 1 + 700 * k
+        observe(rare, start, start + 1, NEAR[3][0])
+        observe(rare, start + 1, start + 700, signals())
+        assert rare.mode is CommonMode.POLICY
+
+
+def test_a_policy_that_falls_silent_while_turned_back_is_waited_for_in_hover() -> None:
+    guard = flying(TELEPORTING)
+    observe(guard, 1, 10, NEAR[1][0])
+    for k in range(10, 14):
+        guard.on_observation(k * PERIOD, k * PERIOD, signals())
+    assert guard.mode is QuadrotorMode.HOVER
+    observe(guard, 14, 120, signals())
+    assert guard.mode is CommonMode.POLICY
+
+
+@pytest.mark.parametrize(
+    ("seen", "word"),
+    [
+        (signals(position=(1.0, 0.0, 1.0)), "position moved by 1.00 m"),
+        (signals(velocity=(0.0, 2.5, 0.0)), "velocity changed by 2.50 m/s"),
+        (signals(tilt=1.1), "attitude turned by 1.10 rad"),
+    ],
+)
+def test_odometry_that_jumps_is_refused_once_and_a_fault_when_it_lasts(seen: dict[str, np.ndarray], word: str) -> None:
+    guard = flying()
+    decision = guard.on_observation(0.01, 0.01, seen)
+    assert decision.mode is CommonMode.POLICY and word in decision.reason
+    observe(guard, 2, 20, signals())
+    assert guard.mode is CommonMode.POLICY and guard.interventions == 0
+    for k in range(20, 23):
+        decision = guard.on_observation(k * PERIOD, k * PERIOD, seen)
+    assert decision.mode is QuadrotorMode.HOVER
+    assert word in decision.reason and "estimates" in guard.advice
+    observe(guard, 23, 200, seen)
+    assert guard.mode is QuadrotorMode.HOVER
+
+
+def test_a_clock_that_jumps_in_flight_is_answered_by_hovering_on_what_is_seen_then_landing() -> None:
+    guard = flying()
+    observe(guard, 1, 50, signals())
+    decision = guard.on_observation(1000.0, 1000.0, signals(), restarted=True)
+    assert decision.mode is QuadrotorMode.HOVER and decision.command is not None
+    assert "clock" in decision.reason and "arm again" in guard.advice
+    for k in range(1, 300):
+        decision = guard.on_observation(1000.0 + k * PERIOD, 1000.0 + k * PERIOD, signals())
+        guard.on_policy_command(1000.0 + k * PERIOD, 1000.0 + k * PERIOD, HOVER)
+        assert decision.mode is QuadrotorMode.HOVER and decision.command is not None
+    for k in range(300, 510):
+        decision = guard.on_observation(1000.0 + k * PERIOD, 1000.0 + k * PERIOD, signals())
+    assert decision.mode is QuadrotorMode.LAND
+
+
+def test_a_clock_that_jumps_with_an_invalid_observation_counts_at_the_next_valid_one() -> None:
+    guard = flying()
+    guard.on_observation(-5.0, -5.0, {**signals(), "position": np.full(3, np.nan)}, restarted=True)
+    assert guard.on_observation(-4.99, -4.99, signals()).mode is QuadrotorMode.HOVER
+
+
+def test_a_robot_that_is_put_on_the_ground_by_a_reset_is_disarmed_and_stays_there() -> None:
+    guard = flying()
+    grounded = signals((0.0, 0.0, 0.01))
+    decision = guard.on_observation(5.0, 5.0, grounded, restarted=True)
+    assert decision.mode is CommonMode.DISARMED and np.all(decision.command == 0.0)
+    for k in range(1, 200):
+        guard.on_observation(5.0 + k * PERIOD, 5.0 + k * PERIOD, grounded)
+        assert guard.on_policy_command(5.0 + k * PERIOD, 5.0 + k * PERIOD, HOVER).command is None
+    assert guard.mode is CommonMode.DISARMED
 
 
 def test_low_and_descending_is_no_broken_fence() -> None:
@@ -203,7 +321,7 @@ def test_lock_step_takes_over_when_the_policy_gives_no_answer_and_repeats_itself
 
 
 def test_hover_holds_where_it_took_over_but_inside_the_fence_and_off_the_floor() -> None:
-    guard = flying()
+    guard = flying(TELEPORTING)
     guard.on_observation(0.01, 0.01, signals((3.2, 0.5, 0.02), velocity=(0.0, 0.0, 0.0)))
     assert guard.mode is QuadrotorMode.HOVER
     assert guard._fallback.goal == pytest.approx([2.9, 0.5, guard.config.airborne_height_m])
@@ -224,12 +342,12 @@ def test_hover_holds_where_it_took_over_but_inside_the_fence_and_off_the_floor()
 def test_an_invalid_observation_is_no_observation(spoil: dict[str, object]) -> None:
     guard = flying()
     bad = {**signals(), **spoil}
-    for k in range(1, 25):
+    for k in range(1, 35):
         decision = guard.on_observation(k * PERIOD, k * PERIOD, bad)  # type: ignore[arg-type]
         guard.on_policy_command(k * PERIOD, k * PERIOD, HOVER)
     assert decision.mode is CommonMode.DISARMED
     assert "no valid observation" in decision.reason
-    assert guard.arm(0.25)[0] is False
+    assert guard.arm(0.35)[0] is False
 
 
 def test_a_missing_signal_is_named() -> None:
@@ -242,7 +360,7 @@ def test_a_missing_signal_is_named() -> None:
 
 def test_a_frozen_estimator_counts_as_silent() -> None:
     guard = flying()
-    for k in range(1, 25):
+    for k in range(1, 35):
         guard.on_observation(k * PERIOD, 0.0, signals())  # the same stamp again and again
     assert guard.mode is CommonMode.DISARMED
     assert "no valid observation" in guard.reason
@@ -315,7 +433,7 @@ def test_emergency_stop_holds_until_cleared_and_refuses_arming() -> None:
 
 
 def test_hands_over_after_recovery_only_within_the_limits() -> None:
-    guard = flying()
+    guard = flying(TELEPORTING)
     guard.policy_missing(0.01)
     for k in range(2, 130):
         seen = signals(velocity=(2.9, 2.9, 0.0)) if k < 120 else signals()
@@ -363,15 +481,15 @@ def test_observations_are_counted_from_the_last_gap_on() -> None:
 
 @pytest.mark.parametrize(("climbed_m", "unseen"), [(0.0, True), (0.5, False)])
 def test_a_robot_out_of_sight_may_begin_again_only_from_the_ground(climbed_m: float, unseen: bool) -> None:
-    guard = QuadrotorGuard(ROBOT)
+    guard = QuadrotorGuard(ROBOT, TELEPORTING)
     guard.on_observation(0.0, 0.0, signals((0.0, 0.0, 0.02)))
     assert guard.arm(0.0)[0]
     assert guard.mode is QuadrotorMode.TAKEOFF
     guard.on_observation(0.01, 0.01, signals((0.0, 0.0, 0.02 + climbed_m)))
-    assert guard.on_tick(0.3).mode is CommonMode.DISARMED
+    assert guard.on_tick(0.4).mode is CommonMode.DISARMED
     assert guard.stopped_unseen is unseen
-    guard.on_observation(0.3, 0.3, signals((0.0, 0.0, 0.02)))
-    assert guard.arm(0.3)[0]
+    guard.on_observation(0.4, 0.4, signals((0.0, 0.0, 0.02)))
+    assert guard.arm(0.4)[0]
     assert not guard.stopped_unseen
 
 

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.guard.decision import CommonMode, Decision, Mode
-from rlstack.guard.guard import Guard, LimitedCommand
-from rlstack.guard.observation import Observation
+from rlstack.guard.decision import CommonMode, Decision, Mode, Transition
+from rlstack.guard.guard import CLOCK_ADVICE, CLOCK_JUMPED, Guard, LimitedCommand, Signals
+from rlstack.guard.observation import Observation, parse
 from rlstack.kinds.quadrotor.guard_config import QuadrotorGuardConfig
 from rlstack.kinds.quadrotor.guard_fallback import HoverFallback
-from rlstack.kinds.quadrotor.guard_limits import broken_limit
+from rlstack.kinds.quadrotor.guard_limits import beyond_fence, broken_limit, inside_m, is_outside, over_limit
+from rlstack.kinds.quadrotor.guard_plausibility import JumpCheck
 from rlstack.kinds.quadrotor.spec import Quadrotor
+
+CALM = 0.5
+"""Share of the limits below which a robot that was turned back is handed over."""
+LIMIT_ADVICE = "Give a goal farther inside the limits, then arm again; if goals were inside, verify the policy."
+JUMP_ADVICE = "Check what estimates the odometry, then arm again."
+UNSEEN_ADVICE = "Check the odometry topic (rlstack status), then arm again."
 
 
 class QuadrotorMode(Mode):
@@ -21,6 +29,8 @@ class QuadrotorMode(Mode):
 
     TAKEOFF = "takeoff", "normal"
     """The guard climbs to the take-off height."""
+    RETURN = "return", "intervention"
+    """The guard slows the robot down and turns it back from a limit; then the policy commands again."""
     HOVER = "hover", "intervention"
     """The guard holds the position."""
     LAND = "land", "intervention"
@@ -33,14 +43,7 @@ class QuadrotorGuard(Guard[Observation]):
     Every published command is finite, within the rotors' limits and within the rate limit of the one before; only
     stopping the motors (zeros) is immediate.
 
-    ::
-
-        DISARMED --arm on the ground--> TAKEOFF --at height--> POLICY (or HOVER while the policy is not on time)
-        DISARMED --arm in the air-----> POLICY
-        POLICY --late--> HOVER --on time again for recover_after_s--> POLICY
-        POLICY --limit broken, malformed command--> HOVER (no way back)
-        HOVER --hover_before_landing_s--> LAND --on the floor--> DISARMED
-        any armed mode --no valid observation--> DISARMED;  any --estop--> ESTOP --clear_estop--> DISARMED
+    The modes and their transitions are :attr:`TRANSITIONS`.
 
     See :class:`rlstack.guard.guard.Guard`.
     """
@@ -48,15 +51,68 @@ class QuadrotorGuard(Guard[Observation]):
     CONFIG = QuadrotorGuardConfig
     COMMAND = "rotor_speed"  # (rotors,) rad/s
     SAFE_MODE = QuadrotorMode.HOVER
+    TRANSITIONS = (
+        Transition(CommonMode.DISARMED, QuadrotorMode.TAKEOFF, "armed on the ground"),
+        Transition(CommonMode.DISARMED, CommonMode.POLICY, "armed in the air"),
+        Transition(QuadrotorMode.TAKEOFF, CommonMode.POLICY, "at the take-off height"),
+        Transition(QuadrotorMode.TAKEOFF, QuadrotorMode.HOVER, "no policy on time, a fault"),
+        Transition(QuadrotorMode.TAKEOFF, QuadrotorMode.LAND, "the height was not reached"),
+        Transition(CommonMode.POLICY, QuadrotorMode.RETURN, "near a limit"),
+        Transition(CommonMode.POLICY, QuadrotorMode.HOVER, "late, or a fault"),
+        Transition(QuadrotorMode.RETURN, CommonMode.POLICY, "calm, inside the limits"),
+        Transition(QuadrotorMode.RETURN, QuadrotorMode.HOVER, "a fault, the policy is late, turned back too often"),
+        Transition(QuadrotorMode.HOVER, CommonMode.POLICY, "on time again; not after a fault"),
+        Transition(QuadrotorMode.HOVER, QuadrotorMode.LAND, "after hover_before_landing_s, or the battery is empty"),
+        Transition(QuadrotorMode.LAND, CommonMode.DISARMED, "on the floor"),
+    )
+    ENDS = "no observation, or tumbled"
     config: QuadrotorGuardConfig
 
     def __init__(self, robot: Quadrotor, config: QuadrotorGuardConfig | None = None) -> None:
         super().__init__(robot, config)
         self._fallback = HoverFallback(robot, self.config)
+        self._jumps = JumpCheck(robot, self.config)
         self._upright_t = 0.0
+        self._turned_back_t: deque[float] = deque()
+
+    def _parse(self, stamp_s: float, signals: Signals) -> Observation | str:
+        seen = parse(stamp_s, signals)
+        if isinstance(seen, str):
+            return seen
+        recent = stamp_s - self._newest_stamp_s <= self.config.observation_timeout_s
+        return self._jumps.refuses(self._seen if recent else None, seen) or seen
+
+    def _forget_stamps(self) -> None:
+        super()._forget_stamps()
+        self._jumps.forget()
 
     def _broken_limit(self, seen: Observation) -> str:
-        return broken_limit(seen, self.config)
+        """Return why the policy must not have the robot: where it commands, only what it cannot be turned back from."""
+        if self._jumps.lasting:
+            self._advice = JUMP_ADVICE
+            return self._jumps.lasting
+        if self.mode is not CommonMode.POLICY:
+            return broken_limit(seen, self.config)
+        self._advice = LIMIT_ADVICE
+        outside = beyond_fence(seen, self.config) if is_outside(seen, self.config) else ""
+        return outside or over_limit(seen, self.config, self.config.overrun)
+
+    def _near_limit(self, seen: Observation) -> str:
+        return broken_limit(seen, self.config, self.config.turn_back_share, self._jumps.acceleration)
+
+    def _turn_back(self, t: float, before: Mode, reason: str) -> Decision:
+        config, turned = self.config, self._turned_back_t
+        while turned and t - turned[0] > config.turn_backs_s:
+            turned.popleft()
+        if len(turned) >= config.turn_backs:
+            often = f"{reason}, after {len(turned)} turn-backs within {config.turn_backs_s:g} s"
+            return self._take_over(t, before, often, may_return=False, advice=LIMIT_ADVICE)
+        turned.append(t)
+        self._monitor.forget()
+        self._fallback.turn_back(self._newest)
+        self._upright_t, self._may_return, self.advice = t, True, ""
+        self._enter(QuadrotorMode.RETURN, t, reason)
+        return self._act(t, before, self._newest)
 
     @property
     def tick_s(self) -> float:
@@ -82,23 +138,50 @@ class QuadrotorGuard(Guard[Observation]):
     def _repeat(self, t: float) -> LimitedCommand:
         return self._fallback.pass_on(t, self._fallback.limiter.sent)
 
+    def _bar_policy(self, reason: str, advice: str = "") -> None:
+        if self.mode is QuadrotorMode.RETURN:  # there the policy would have come back soon
+            self._enter_safe_mode(self._clock.elapsed_s, reason, may_return=False)
+            self.advice = advice
+        else:
+            super()._bar_policy(reason, advice)
+
     def _on_malformed_command(self, t: float, problem: str) -> None:
         if self.mode is QuadrotorMode.TAKEOFF:
             self._enter_safe_mode(t, problem, may_return=False)
-        elif self.mode is QuadrotorMode.HOVER:
+        elif self.mode in (QuadrotorMode.HOVER, QuadrotorMode.RETURN):
             super()._on_malformed_command(t, problem)
 
     def _on_missing_observations(self, t: float, before: Mode, reason: str) -> Decision:
-        """Stop the motors: a quadrotor cannot fly without observations."""
+        """Fly on the prediction for a while, then stop the motors: a quadrotor cannot fly without observations."""
         grounded = self.mode is QuadrotorMode.TAKEOFF and not self._is_flying(self._newest)
+        if not grounded and t - self._seen_t <= max(self.config.blind_s, self.config.observation_timeout_s):
+            if self.mode is not QuadrotorMode.LAND and self.mode is not QuadrotorMode.HOVER:
+                self._enter_safe_mode(t, reason, may_return=self.mode is CommonMode.POLICY or self._may_return)
+            return self._act_unseen(t, before)
         self._stop(reason)
-        self.stopped_unseen = grounded
+        self.stopped_unseen, self.advice = grounded, UNSEEN_ADVICE
         return self._off(before)
+
+    def _act_unseen(self, t: float, before: Mode) -> Decision:
+        return self._act(t, before, self._fallback.predicted(t, self._newest, self._seen_t))
+
+    def _on_clock_jump(self, t: float, before: Mode, previous: Observation | None, seen: Observation) -> Decision:
+        """Stop on the ground, where a reset of the simulation puts a robot; otherwise hover, then land."""
+        if not self._is_flying(seen):
+            self._stop(f"{CLOCK_JUMPED}, on the ground")
+            self.advice = CLOCK_ADVICE
+            return self._off(before)
+        return super()._on_clock_jump(t, before, previous, seen)
 
     def _enter_safe_mode(self, t: float, reason: str, may_return: bool) -> None:
         self._fallback.hold(self._newest)
         self._upright_t = t
         super()._enter_safe_mode(t, reason, may_return)
+
+    def _is_calm(self, seen: Observation) -> bool:
+        """Return whether the robot that was turned back may be handed over: slow, upright and inside the fence."""
+        inside = inside_m(seen, self.config) > self.config.inside_m - self.config.takeoff_tolerance_m
+        return inside and not broken_limit(seen, self.config, CALM)
 
     def _act(self, t: float, before: Mode, seen: Observation) -> Decision:
         """Answer the newest observation with the classical controller, or switch to the mode that is due."""
@@ -108,6 +191,13 @@ class QuadrotorGuard(Guard[Observation]):
         elif t - self._upright_t > config.tumble_s:
             self._stop(f"on its side or back for {t - self._upright_t:.1f} s")
             return self._off(before)
+        if self._jumps.lasting or self.battery.critical:
+            fault, advice = self._jumps.lasting or self.battery.critical, JUMP_ADVICE if self._jumps.lasting else ""
+            if self.mode is QuadrotorMode.TAKEOFF:
+                self._enter_safe_mode(t, fault, may_return=False)
+                self.advice = advice
+            else:
+                self._bar_policy(fault, advice)
         if self.mode is QuadrotorMode.TAKEOFF:
             if self._fallback.below_top_m(seen) < config.takeoff_tolerance_m:
                 if not self._monitor.fresh(t) or broken_limit(seen, config):
@@ -119,6 +209,14 @@ class QuadrotorGuard(Guard[Observation]):
             elif in_mode_s > config.takeoff_height_m / config.takeoff_speed_m_s + config.hover_before_landing_s:
                 self._fallback.descend()
                 self._enter(QuadrotorMode.LAND, t, "the take-off height was not reached")
+        elif self.mode is QuadrotorMode.RETURN:
+            if in_mode_s >= config.hover_before_landing_s:
+                self._enter_safe_mode(t, f"{self.reason}: not back inside in time", may_return=False)
+            elif self._is_calm(seen):
+                if in_mode_s > config.staleness_s and not self._monitor.fresh(t):
+                    self._enter_safe_mode(t, f"{self.reason}; {self._lateness(t)}", may_return=True)
+                elif self._monitor.fresh(t) and self.reset_policy():
+                    return self._hand_over(t, before, "back inside the limits")
         elif self.mode is QuadrotorMode.HOVER:
             if self._policy_is_back(t) and not self._broken(seen) and self.reset_policy():
                 return self._hand_over(t, before, "the policy is on time again")

@@ -14,7 +14,7 @@ from rlstack.schema import value
 class QuadrotorGuardConfig(QuadrotorLimits, GuardConfig):
     """Limits and timeouts of a quadrotor's guard; create it with :meth:`from_robot`.
 
-    After ``observation_timeout_s`` without an observation the motors stop.
+    After ``observation_timeout_s`` without an observation the policy is out, after ``blind_s`` the motors stop.
     """
 
     reaction_s: float = value(0.2, unit="s", at_least=0.0)
@@ -44,6 +44,31 @@ class QuadrotorGuardConfig(QuadrotorLimits, GuardConfig):
     """Armed higher than this over ``floor_m``, the robot is already flying and the policy takes over at once."""
     floor_m: float = value(0.0, unit="m", text="Height of the floor in odom")
     landing_speed_m_s: float = value(0.3, unit="m/s", above=0.0, text="Descent speed of the fallback")
+    turn_back_share: float = value(
+        0.95, unit="1", above=0.0, at_most=1.0, text="Share of a limit from which the guard turns the robot back"
+    )
+    turn_backs: int = value(3, unit="", at_least=0, text="Turn-backs within turn_backs_s that end the policy's flight")
+    turn_backs_s: float = value(20.0, unit="s", at_least=0.0, text="Time over which turn-backs are counted")
+    overrun: float = value(1.25, unit="1", at_least=1.0)
+    """Beyond this many times a limit the policy has lost control and does not get it back."""
+    inside_m: float = value(0.3, unit="m", at_least=0.0)
+    """How far inside the fence a robot that was turned back stops."""
+    blind_s: float = value(
+        0.3,
+        unit="s",
+        at_least=0.0,
+        text="How long after the last valid observation the fallback flies on a prediction before the motors stop",
+    )
+    """Predicted attitude drifts: a torque of 1% of the weight times the arm tilts a Crazyflie by 0.9 rad in this time,
+    from which it recovers when observations return, and by 2.4 rad in half a second."""
+    jump_m: float = value(
+        0.1, unit="m", above=0.0, text="Odometry further than this from where its speed leads has jumped"
+    )
+    jump_m_s: float = value(1.0, unit="m/s", above=0.0)
+    jump_rad: float = value(
+        0.35, unit="rad", above=0.0, text="A heading further than this from where its speed leads has jumped"
+    )
+    """Margins over what the robot can do between two observations: noise, and how exact stamps are."""
     tumble_s: float = value(1.0, unit="s", above=0.0)
     """Motors stop when the robot lies on its side or back for this long while the guard flies it."""
 

@@ -8,7 +8,8 @@ from rlstack.control.hover import LEAD_M, LONGEST_STEP_S, Descent, HoverControll
 from rlstack.guard.guard import LimitedCommand
 from rlstack.guard.observation import Observation
 from rlstack.kinds.quadrotor.guard_config import QuadrotorGuardConfig
-from rlstack.kinds.quadrotor.guard_limits import RotorSpeedLimiter
+from rlstack.kinds.quadrotor.guard_limits import RotorSpeedLimiter, stopping_m
+from rlstack.kinds.quadrotor.guard_prediction import StatePrediction
 from rlstack.kinds.quadrotor.spec import Quadrotor
 
 FENCE_MARGIN_M = 0.1
@@ -21,6 +22,7 @@ class HoverFallback:
     def __init__(self, robot: Quadrotor, config: QuadrotorGuardConfig) -> None:
         self._config = config
         self._controller = HoverController(robot)
+        self._prediction = StatePrediction(robot)
         self.limiter = RotorSpeedLimiter(robot, config)
         """Limiter for all commands."""
         self._low, self._hover_speed = robot.rotor_model.speed_min_rad_s, robot.hover_speed_rad_s
@@ -57,6 +59,22 @@ class HoverFallback:
         self.goal = [self._inside(p, axis) for axis, p in enumerate(seen.position)]
         self.goal[2] = max(self.goal[2], self._config.floor_m + self._config.airborne_height_m)
         self._top = self.goal[2]
+
+    def turn_back(self, seen: Observation) -> None:
+        """Set the goal to where the robot can stop, moved inside the fence and off the floor."""
+        self._take(seen)
+        config = self._config
+        moving = zip(seen.position, seen.linear_velocity)
+        stops = [p + math.copysign(stopping_m(abs(v), 0.0, config), v) for p, v in moving]
+        self.goal = [self._inside(p, axis, config.inside_m) for axis, p in enumerate(stops)]
+        self.goal[2] = max(self.goal[2], config.floor_m + config.airborne_height_m)
+        self._top = self.goal[2]
+
+    def predicted(self, t: float, newest: Observation, newest_t: float) -> Observation:
+        """Return the state at ``t`` that follows from the newest observation and the commands since then."""
+        self._controller.follow(t - self._motors_t)
+        self._motors_t = t
+        return self._prediction.at(t, newest, newest_t, self._controller.mixer.speed[0])
 
     def hold_top(self) -> None:
         """Set the goal to the end of the climb."""
@@ -99,9 +117,9 @@ class HoverFallback:
         self._descent = None
         self._yaw = seen.yaw_rad
 
-    def _inside(self, place: float, axis: int) -> float:
+    def _inside(self, place: float, axis: int, margin_m: float = FENCE_MARGIN_M) -> float:
         low, high = self._config.geofence_min_m[axis], self._config.geofence_max_m[axis]
-        margin = min(FENCE_MARGIN_M, 0.5 * (high - low))
+        margin = min(margin_m, 0.5 * (high - low))
         return min(max(place, low + margin), high - margin)
 
     def _limit(self, t: float, wanted: list[float]) -> LimitedCommand:

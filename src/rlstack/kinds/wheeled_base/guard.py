@@ -131,19 +131,16 @@ class WheeledBaseGuard(Guard[Observation]):
         """Store the planner's other inputs, such as ``goal_position``."""
         self.fallback.receive(signals)
 
-    def on_observation(self, time_s: float, stamp_s: float, signals: Signals) -> Decision:
+    def on_observation(self, time_s: float, stamp_s: float, signals: Signals, *, restarted: bool = False) -> Decision:
         """Process an observation; see :meth:`Guard.on_observation`."""
         self.fallback.receive(signals)
-        return super().on_observation(time_s, stamp_s, signals)
+        return super().on_observation(time_s, stamp_s, signals, restarted=restarted)
 
     # Mode transitions.
 
-    def _advance(self, time_s: float) -> float:
-        stood = self._clock.source_s
-        t = super()._advance(time_s)
-        if self._clock.source_s < stood:  # restarted
-            self.protective_stop.forget()
-        return t
+    def _forget_stamps(self) -> None:
+        super()._forget_stamps()
+        self.protective_stop.forget()
 
     def _parse(self, stamp_s: float, signals: Signals) -> Observation | str:
         seen = parse(stamp_s, signals)

@@ -1,0 +1,71 @@
+"""Prediction of a quadrotor's state from its last observation and its rotors' speeds, for a short time."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rlstack.arrays import Array
+from rlstack.control.mixer import allocation
+from rlstack.guard.observation import Observation, tilt_and_yaw
+from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.robots import frames
+from rlstack.robots.spec import STANDARD_GRAVITY
+
+_STEP_S = 0.01
+_LONGEST_S = 1.0
+
+
+class StatePrediction:
+    """Integrates the rigid body (no wind, no contact) from the newest observation, in steps of at most 10 ms.
+
+    Args:
+        robot: The robot.
+    """
+
+    def __init__(self, robot: Quadrotor) -> None:
+        self._model, self._allocation = robot.rotor_model, allocation(robot)
+        self._mass, self._inertia = robot.body.mass_kg, np.array(robot.body.inertia_kg_m2)
+        self._drag = np.array(robot.body.linear_drag_n_s_per_m)
+        self._from_stamp_s, self._t = -math.inf, 0.0
+        self._state: tuple[Array, Array, Array, Array] = (np.zeros(3), np.zeros(4), np.zeros(3), np.zeros(3))
+
+    def at(self, t: float, newest: Observation, newest_t: float, rotor_speed: Array) -> Observation:
+        """Return the state at ``t``.
+
+        Args:
+            t: s, monotonic; at least that of the call before.
+            newest: The newest observation; the prediction begins anew with each.
+            newest_t: When it arrived, s.
+            rotor_speed: (rotors,) rad/s, their speeds since the call before.
+        """
+        if newest.stamp_s != self._from_stamp_s:
+            self._from_stamp_s, self._t = newest.stamp_s, newest_t
+            seen = (newest.position, newest.orientation, newest.linear_velocity, newest.angular_velocity)
+            position, orientation, velocity, rate = (np.array(part) for part in seen)
+            self._state = (position, orientation, velocity, rate)
+        left_s = min(max(t - self._t, 0.0), _LONGEST_S)
+        wrench = self._allocation @ self._model.thrust(rotor_speed)
+        while left_s > 1e-9:
+            self._step(min(left_s, _STEP_S), wrench)
+            left_s -= _STEP_S
+        self._t = max(t, self._t)
+        position, orientation, velocity, rate = (part.tolist() for part in self._state)
+        tilt_rad, yaw_rad = tilt_and_yaw(orientation)
+        return Observation(newest.stamp_s, position, orientation, velocity, rate, tilt_rad, yaw_rad)
+
+    def _step(self, dt: float, wrench: Array) -> None:
+        position, orientation, velocity, rate = self._state
+        drag = self._drag * frames.rotate_inverse(orientation, velocity)
+        acceleration = frames.rotate(orientation, np.array([0.0, 0.0, wrench[0]]) - drag) / self._mass
+        acceleration[2] -= STANDARD_GRAVITY
+        turn = (wrench[1:] - np.cross(rate, self._inertia * rate)) / self._inertia
+        middle = rate + 0.5 * dt * turn
+        orientation = frames.multiply(orientation, frames.from_rotation_vector(dt * middle))
+        self._state = (
+            position + dt * (velocity + 0.5 * dt * acceleration),
+            orientation / np.linalg.norm(orientation),
+            velocity + dt * acceleration,
+            rate + dt * turn,
+        )
