@@ -17,7 +17,7 @@ from rlstack.interfaces.kind_signals import element_names
 from rlstack.interfaces.messages import NANOSECONDS
 from rlstack.interfaces.signal_reader import SignalReader, topic_reader
 from rlstack.interfaces.signals import COMMANDED, SENSED
-from rlstack.interfaces.timing import StampClock
+from rlstack.interfaces.timing import Arrival, StampClock
 from rlstack.kinds import find_kind
 from rlstack.nodes.command_messages import command_message, without_stamps
 from rlstack.nodes.guard_parameters import guard_config, guard_parameters
@@ -38,6 +38,11 @@ PARAMETERS = (
     ROBOT_SHA256,
     Parameter("lock_step", False, "Simulated time waits for every command."),
     Parameter("auto_arm", False, "Arm automatically, once, when observations are steady and the policy answers."),
+    Parameter(
+        "arm_after_reset",
+        False,
+        "With auto_arm, disarm at each reset of the simulation and arm automatically again, as verification does.",
+    ),
     Parameter(
         "require_live_check",
         False,
@@ -105,7 +110,7 @@ class GuardNode(ManagedNode):
         self._live_check: str | None = None
         if self.parameters["require_live_check"]:
             self.subscriber(topics.type_of(topics.LIVE_CHECK), topics.LIVE_CHECK, self._on_live_check, "latched")
-        self._counts = dict.fromkeys(("observations", "policy commands", "clipped", "refused"), 0)
+        self._counts = dict.fromkeys(("observations", "out of order", "policy commands", "clipped", "refused"), 0)
         if self.guard.notes:
             self.get_logger().warning(self.guard.notes)
         self._origin_ns: int | None = None
@@ -113,14 +118,12 @@ class GuardNode(ManagedNode):
         self._begun_ns: int | None = None  # stamp of the episode's first observation
         self._held: tuple[int, Decision] | None = None  # lock step: the answer that waits for the policy's reset
         self._observed_ns = -1
-        self._auto_arm_left = False
 
     def activate(self) -> None:
         """Start, disarmed."""
-        self._stamps = StampClock()
+        self._stamps = StampClock(self.lock_step)
         self._origin_ns, self._observed_ns = None, -1
         self._policy_there = False
-        self._auto_arm_left = self.parameters["auto_arm"]
         self._waiting: tuple[int, Decision] | None = None  # lock step: observation that the policy has not answered
         self._waiting_since = 0.0
         self._early: tuple[int, Array] | None = None  # lock step: an answer that overtook its observation
@@ -150,12 +153,21 @@ class GuardNode(ManagedNode):
             self._counts["refused"] += 1
             self.warn(f"An observation was refused: {error}.", "observation")
             return
-        another = self._stamps.observe(stamp, time.monotonic_ns(), time.time_ns())
+        arrival = self._stamps.observe(stamp, time.monotonic_ns(), time.time_ns())
+        if arrival is Arrival.DROPPED:
+            self._counts["out of order"] += 1
+            self.warn(
+                "An observation was dropped: its stamp does not continue those before it. Does another node publish"
+                f" {self._observed}, or has a clock jumped?",
+                "out of order",
+            )
+            return
+        restarted = arrival is Arrival.RESTARTED
         if stamp == self._observed_ns:
             if self._answered is not None and self._answered[0] == stamp:
                 self._publish(self._answered[1])  # the robot did not receive the answer
             return
-        if another:
+        if restarted:
             self._begin_episode()
         if self._origin_ns is None:
             self._origin_ns = stamp
@@ -163,7 +175,7 @@ class GuardNode(ManagedNode):
             self._begun_ns = stamp
         self._observed_ns = stamp
         self._counts["observations"] += 1
-        decision = self.guard.on_observation(self._now_s(), self._seconds(stamp), signals)
+        decision = self.guard.on_observation(self._now_s(), self._seconds(stamp), signals, restarted=restarted)
         if not self.lock_step:
             self._send(decision)
             return
@@ -359,9 +371,10 @@ class GuardNode(ManagedNode):
                 self._timer.reset()
 
     def _begin_episode(self) -> None:
-        """Reset: stamps jumped, because the robot or its clock was reset."""
-        self._shown.show(self.guard.disarm("the robot's time jumped"))
-        self._auto_arm_left = self.parameters["auto_arm"]
+        """Forget what belongs to the old stamps: they jumped, because the robot or its clock was reset."""
+        if self.parameters["arm_after_reset"]:
+            self._shown.show(self.guard.disarm("the robot's time jumped"))
+            self._auto_arm_left = self.parameters["auto_arm"]
         self._waiting, self._early, self._answered = None, None, None
         self._forget_reset()
         self._kind_subscriptions.forget()
