@@ -54,8 +54,8 @@ def take_off(policy: Path) -> dict[int, float]:
             NodeProcess("guard", lock_step=True, auto_arm=True),
             NodeProcess("policy", policy=policy, lock_step=True),
         ):
-            listener.until(lambda: "hover" in [mode.data for mode in modes], "the flight")
-        assert [mode.data for mode in modes][-3:] == ["takeoff", "policy", "hover"]
+            listener.until(lambda: "return" in [mode.data for mode in modes], "the flight")
+        assert [mode.data for mode in modes][-3:] == ["takeoff", "policy", "return"]
         return {stamp_to_ns(message.header.stamp): message.velocity[0] for message in said}
     finally:
         listener.close()

@@ -104,7 +104,7 @@ def test_another_sensor_that_stopped_stops_the_commands(tmp_path: Path) -> None:
 @pytest.mark.parametrize("jump_ms", [-1000, -1, 501, 10_000])
 def test_a_jump_of_the_stamps_starts_the_recurrent_state_afresh(loop: PolicyLoop, jump_ms: int) -> None:
     feed(loop, [2000, 2010, 2020])
-    answer = loop.on_message("odom", (2020 + jump_ms) * MS, HERE)
+    answer = loop.on_message("odom", (2020 + jump_ms) * MS, HERE, restarted=True)
     assert answer is not None and count(answer) == 0
 
 
@@ -331,14 +331,16 @@ def test_a_picture_that_is_too_old_stops_the_commands_until_another_comes(given_
 
 def test_in_lock_step_a_picture_is_waited_for_where_one_is_to_come() -> None:
     loop = looking(lock_step=True)
-    assert loop.on_message("joint_states", 7000 * MS, POSED) is None
+    assert loop.on_message("joint_states", 7000 * MS, POSED, restarted=True) is None
     assert loop.on_message(WRIST, 7000 * MS, shown(0)) is not None
     answered = [t for t in range(10, 100, 10) if loop.on_message("joint_states", (7000 + t) * MS, POSED) is not None]
     assert answered == list(range(10, 100, 10))  # taken 70 ms after the first, there 30 ms later
     assert loop.on_message("joint_states", 7100 * MS, POSED) is None
     answer = loop.on_message(WRIST, 7070 * MS, shown(1))
     assert answer is not None and answer.outputs["joint_target"] == pytest.approx([0.03, 1.0])
-    assert loop.on_message("joint_states", 9000 * MS, POSED) is None  # another flight: that picture is of the last one
+    assert (
+        loop.on_message("joint_states", 9000 * MS, POSED, restarted=True) is None
+    )  # another flight: that picture is of the last one
     assert loop.on_message(WRIST, 9000 * MS, shown(2)) is not None
 
 

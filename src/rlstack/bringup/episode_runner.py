@@ -257,6 +257,7 @@ def _without_robot(system: System, guard: Mapping[str, Parameter]) -> System:
     """Return a deployment without its robot node and its goal, and with the guard's limits opened."""
     patient: dict[str, Parameter] = {
         "allow_wider": True,
+        "arm_after_reset": True,
         "policy_timeout_s": 60.0,  # real time: a busy machine must not trigger the guard
     }
     by_topic = ("goal_position", "goal_yaw")

@@ -181,6 +181,9 @@ class TopicQuadrotor:
         self._check_sole_publisher()
         # A robot node marks a reset by a jump of its stamps, which separates earlier messages from later ones.
         before = self._stamp_ns
+        if self._through_guard and self._arm_client.service_is_ready():
+            self._call(self._arm_client, self._arm_client.srv_type.Request(data=False))
+            self._wait(lambda: self._mode in ("disarmed", "estop"), self._timeout_error(topics.GUARD_MODE))
         if self._has_reset_service():
             answer = self._call(self._reset_client, self._reset_client.srv_type.Request())
             if answer.success:

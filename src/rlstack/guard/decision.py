@@ -13,6 +13,12 @@ Role = Literal["off", "normal", "intervention"]
 """What a mode means to an observer: the robot is stopped, all is well, or the guard has taken over."""
 
 
+CLOCK_JUMPED = "the clock of the observations has jumped"
+CLOCK_ADVICE = (
+    "Let one clock stamp them: synchronise the machines (chrony), or look for a second publisher; then arm again."
+)
+
+
 class Mode(str, Enum):
     """What commands the robot. Each kind declares its own modes in a subclass: ``HOVER = "hover", "intervention"``.
 

@@ -5,32 +5,29 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.guard.battery import BatteryMonitor
-from rlstack.guard.decision import CommonMode, Decision, LimitedCommand, Mode, Transition, all_transitions
-from rlstack.guard.observation import parse
+from rlstack.guard.decision import (
+    CLOCK_ADVICE,
+    CLOCK_JUMPED,
+    CommonMode,
+    Decision,
+    LimitedCommand,
+    Mode,
+    Transition,
+    all_transitions,
+)
+from rlstack.guard.observation import Stamped, parse
 from rlstack.guard.policy_monitor import SLACK_S, Clock, PolicyMonitor
 from rlstack.guard.rate import RateMonitor
 from rlstack.interfaces.kind_signals import shape_of
 from rlstack.interfaces.signals import COMMANDED
 
-CLOCK_JUMPED = "the clock of the observations has jumped"
-CLOCK_ADVICE = (
-    "Let one clock stamp them: synchronise the machines (chrony), or look for a second publisher; then arm again."
-)
 Signals = Mapping[str, NDArray[np.floating]]
-
-
-class Stamped(Protocol):
-    """An observation."""
-
-    @property
-    def stamp_s(self) -> float:
-        """Measurement time, s."""
 
 
 Seen = TypeVar("Seen", bound=Stamped)
@@ -166,8 +163,8 @@ class Guard(ABC, Generic[Seen]):
         return ""
 
     def _turn_back(self, t: float, before: Mode, reason: str) -> Decision:
-        """Answer a state near a limit; only for kinds with :meth:`_near_limit`."""
-        return self._take_over(t, before, reason, may_return=False, advice=self._advice)
+        """Answer a state near a limit, where :meth:`_near_limit` names one."""
+        return self._take_over(t, before, reason, may_return=True)
 
     def _act_unseen(self, t: float, before: Mode) -> Decision:
         """Act between observations that are late, where the kind can; by default nothing is published."""
@@ -275,12 +272,9 @@ class Guard(ABC, Generic[Seen]):
             self._refused_observation = seen
             return self._tick(t, before, note=seen)
         silent_s = t - self._seen_t
-        unseen = silent_s > self.config.observation_timeout_s
-        late = self._lateness(t) if self._is_late(t) else ""
-        if unseen:
-            late = self._unseen(silent_s)
-        self.in_a_row = 1 if unseen else self.in_a_row + 1
-        if unseen:
+        late, self.in_a_row = self._lateness(t) if self._is_late(t) else "", self.in_a_row + 1
+        if silent_s > self.config.observation_timeout_s:
+            late, self.in_a_row = self._unseen(silent_s), 1
             self._rate.restart()
         self._rate.observed(t)
         previous, self._seen, self._seen_t, self._newest_stamp_s = self._seen, seen, t, stamp_s

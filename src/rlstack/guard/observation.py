@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -14,6 +14,14 @@ SIGNALS = {"position": 3, "orientation": 4, "linear_velocity": 3, "angular_veloc
 
 LARGEST = 1e6
 """Positions in m and velocities beyond this come from a broken estimator."""
+
+
+class Stamped(Protocol):
+    """An observation."""
+
+    @property
+    def stamp_s(self) -> float:
+        """Measurement time, s."""
 
 
 @dataclass(frozen=True)

@@ -168,5 +168,10 @@ class StampClock:
             return None
         if self._live:
             return system_ns
-        since_ns, at_ns = (self._stamp_ns, self._arrived_ns) if self._clock is None else self._clock
-        return max(since_ns + int((monotonic_ns - at_ns) * self._rate), self._stamp_ns)
+        present = self._stamp_ns + int((monotonic_ns - self._arrived_ns) * self._rate)
+        if self._clock is None:
+            return present
+        time_ns, at_ns = self._clock
+        by_clock = time_ns + int((monotonic_ns - at_ns) * self._rate)
+        # further apart, it is the clock of another simulation
+        return max(by_clock, self._stamp_ns) if abs(by_clock - present) <= JUMP_NS else present

@@ -13,6 +13,7 @@ from rlstack.errors import MalformedMessage
 from rlstack.guard import CommonMode, Decision
 from rlstack.guard.guard import Guard
 from rlstack.interfaces import topics
+from rlstack.interfaces.cdr import compile_reader
 from rlstack.interfaces.kind_signals import element_names
 from rlstack.interfaces.messages import NANOSECONDS
 from rlstack.interfaces.signal_reader import SignalReader, topic_reader
@@ -70,6 +71,10 @@ class GuardNode(ManagedNode):
     NAME: ClassVar[str] = "guard"
     PARAMETERS: ClassVar[tuple[Parameter, ...]] = PARAMETERS
 
+    def __init__(self, overrides: dict[str, Any] | None = None, **options: Any) -> None:
+        super().__init__(overrides, **options)
+        self._auto_arm_left = self.parameters["auto_arm"]  # once: a robot never starts by itself a second time
+
     def configure(self) -> None:
         """Read the limits and create the topics."""
         from std_srvs.srv import SetBool, Trigger
@@ -95,12 +100,17 @@ class GuardNode(ManagedNode):
         self._commands = self.publisher(type(self._message.message), self._topic, "command")
         self._shown = ModePublisher(self, self.guard)
         quality: topics.Quality = "sensor_in_reliable" if self.lock_step else "sensor_in"
-        self.subscriber(seen, observed[0].topic, self._on_observation, quality, raw=True)
+        self._observed = observed[0].topic
+        self.subscriber(seen, self._observed, self._on_observation, quality, raw=True)
+        if not self.lock_step:
+            clock = topics.type_of(topics.CLOCK)
+            self._read_clock = compile_reader(clock, ("clock.sec", "clock.nanosec"))
+            self.subscriber(clock, topics.CLOCK, self._on_clock, "sensor_in", raw=True)
         commanded = topics.POLICY_PREFIX + self._topic
         self.subscriber(command, commanded, self._on_policy, "command", raw=True, identified=True)
         self._policies = self.watch.single(commanded, is_error=True, react=self._on_rivals)
         self.watch.single(self._topic, is_error=True)
-        self.watch.single(observed[0].topic)
+        self.watch.single(self._observed)
         self._kind_subscriptions = kind.GUARD_SUBSCRIPTIONS(self, self.guard)
         self._reset_client = self.client(Trigger, topics.POLICY_RESET)
         self.guard.reset_policy = self._reset_policy
@@ -135,6 +145,7 @@ class GuardNode(ManagedNode):
 
     def deactivate(self) -> None:
         """Disarm, and send the robot "off" at once."""
+        self._auto_arm_left = False
         self._send(self.guard.disarm("the guard was stopped"))
 
     def status(self) -> tuple[str, dict[str, Any]]:
@@ -185,6 +196,11 @@ class GuardNode(ManagedNode):
         self._waiting, self._waiting_since = (stamp, decision), time.monotonic()
         self._shown.show(decision)
         self._take_early()
+
+    def _on_clock(self, data: bytes) -> None:
+        if self.active:
+            seconds, nanoseconds = self._read_clock(data)
+            self._stamps.observe_clock(seconds * NANOSECONDS + nanoseconds, time.monotonic_ns())
 
     def _on_policy(self, data: bytes, publisher: bytes | None = None) -> None:
         if not self.active:

@@ -16,7 +16,7 @@ from rlstack.interfaces import topics
 from rlstack.interfaces.messages import NANOSECONDS, field_reader, stamp_to_ns
 from rlstack.interfaces.path_messages import GoalPath
 from rlstack.interfaces.signals import SENSED
-from rlstack.interfaces.timing import StampClock
+from rlstack.interfaces.timing import Arrival, StampClock
 from rlstack.nodes.command_messages import command_message
 from rlstack.nodes.goal_subscriptions import BAD_GOAL, QUALITIES, PathListener, is_goal
 from rlstack.nodes.goal_topics import PERIOD_S as GOAL_TOPICS_PERIOD_S
@@ -134,7 +134,7 @@ class PolicyNode(ManagedNode):
         self._progress = self._make_progress_checker(contract)
         self._goal_topics = self._make_goal_topics(contract)
         self._answered_ns = 0
-        self._stamps = StampClock()
+        self._stamps = StampClock(self._lock_step)
         if contract.state:  # before the publishers: who receives commands knows the service
             self.server(Trigger, topics.POLICY_RESET, self._on_reset)
         self._senders = {port.name: self._sender(port) for port in contract.outputs}
@@ -188,6 +188,7 @@ class PolicyNode(ManagedNode):
             "steps": counts.steps,
             "steps on a repeated observation": counts.repeated,
             "stale": counts.stale,
+            "out of order": counts.dropped,
             "refused": counts.refused,
             "last refusal": counts.last_refusal,
             "recurrent state resets": counts.resets,
@@ -286,10 +287,12 @@ class PolicyNode(ManagedNode):
                 return
             if self._check is not None and self._mode in _STANDING:
                 self._measure(self._check, topic, stamp, values)
-            if is_trigger:
-                stamps.observe(stamp, time.monotonic_ns(), time.time_ns())
+            arrival = stamps.observe(stamp, time.monotonic_ns(), time.time_ns()) if is_trigger else Arrival.NEXT
+            if arrival is Arrival.DROPPED:
+                loop.counts.dropped += 1
+                return
             refused = loop.counts.refused
-            answer = loop.on_message(topic, stamp, values)
+            answer = loop.on_message(topic, stamp, values, restarted=arrival is Arrival.RESTARTED)
             if answer is not None:
                 self._send(answer)
             elif loop.counts.refused != refused:

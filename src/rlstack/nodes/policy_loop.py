@@ -43,6 +43,7 @@ class Counts:
     steps: int = 0
     repeated: int = 0
     stale: int = 0
+    dropped: int = 0
     refused: int = 0
     resets: int = 0
     last_refusal: str = "none"
@@ -156,10 +157,20 @@ class PolicyLoop:
         self._due_ns = None
         self.counts.resets += 1
 
-    def on_message(self, topic: str, stamp_ns: int, values: Mapping[str, Array]) -> Answer | None:
-        """Process a message's signals; return a command if one is due."""
+    def on_message(
+        self, topic: str, stamp_ns: int, values: Mapping[str, Array], *, restarted: bool = False
+    ) -> Answer | None:
+        """Process a message's signals; return a command if one is due.
+
+        Args:
+            topic: The topic.
+            stamp_ns: The message's stamp; of the :attr:`trigger` not before the last one, unless ``restarted``.
+            values: Arrays by signal name.
+            restarted: Whether the trigger's stamps have jumped for good: another episode begins.
+        """
         last = self._stamps.get(topic)
-        if topic in self._allowed_ns and last is not None and 0 < last - stamp_ns < JUMP_NS:
+        if topic != self.trigger and last is not None and 0 < last - stamp_ns < JUMP_NS:
+            self.counts.dropped += 1
             return None  # the newest is kept
         self._values.update(values)
         self._stamps[topic] = stamp_ns
@@ -167,7 +178,7 @@ class PolicyLoop:
         if topic == self.trigger and last is None:
             self._begun_ns = stamp_ns
         elif topic == self.trigger and last is not None:
-            if stamp_ns < last or stamp_ns - last > JUMP_NS:
+            if restarted:
                 self.reset()
                 self._begun_ns = stamp_ns
             elif stamp_ns > last:

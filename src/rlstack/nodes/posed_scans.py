@@ -111,6 +111,8 @@ class Poses:
         jumped = False
         if self._kept:
             then, x, y, _ = self._kept[-1]
+            if -JUMP_NS < stamp_ns - then < 0:
+                return False  # out of order: the newest is kept
             far = float(np.hypot(position[0] - x, position[1] - y)) > JUMP_M
             jumped = far or not 0 <= stamp_ns - then <= JUMP_NS
             if jumped:

@@ -15,7 +15,7 @@ import numpy as np
 from rlstack.control.teleoperation import ArmTeleoperator, TeleopStep
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import NANOSECONDS, NameOrder, stamp_to_ns
-from rlstack.interfaces.timing import StampClock
+from rlstack.interfaces.timing import Arrival, StampClock
 from rlstack.interfaces.topics import INTERVENE, POLICY_ALONE, TELEOP_GRIPPER, TELEOP_JOINTS, TELEOP_TWIST, TELEOP_TYPES
 from rlstack.interfaces.trajectory_messages import TrajectoryMessage
 from rlstack.nodes.kind_topics import teleoperated
@@ -161,8 +161,11 @@ class TeleopArmNode(ManagedNode):
         if not np.isfinite(joints).all():
             self.warn(f"Joint states were refused: the position of {self._unread(joints)} is not finite.")
             return
+        arrival = self._stamps.observe(stamp_ns, time.monotonic_ns(), time.time_ns())
+        if arrival is Arrival.DROPPED:
+            return
         self._stated = time.monotonic()
-        if self._stamps.observe(stamp_ns, time.monotonic_ns(), time.time_ns()):  # the simulation was reset
+        if arrival is Arrival.RESTARTED:  # the simulation was reset
             self._teleoperator.release()
         elif self._guard_leads:  # parked, or pushed: the last targets are outdated
             self._teleoperator.give_way(joints)

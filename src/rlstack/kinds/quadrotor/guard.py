@@ -8,8 +8,8 @@ from collections import deque
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.guard.decision import CommonMode, Decision, Mode, Transition
-from rlstack.guard.guard import CLOCK_ADVICE, CLOCK_JUMPED, Guard, LimitedCommand, Signals
+from rlstack.guard.decision import CLOCK_ADVICE, CLOCK_JUMPED, CommonMode, Decision, Mode, Transition
+from rlstack.guard.guard import Guard, LimitedCommand, Signals
 from rlstack.guard.observation import Observation, parse
 from rlstack.kinds.quadrotor.guard_config import QuadrotorGuardConfig
 from rlstack.kinds.quadrotor.guard_fallback import HoverFallback
