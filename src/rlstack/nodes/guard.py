@@ -25,6 +25,7 @@ from rlstack.nodes.guard_parameters import guard_config, guard_parameters
 from rlstack.nodes.kind_topics import kind_topics
 from rlstack.nodes.mode_publisher import ModePublisher
 from rlstack.nodes.parameters import Parameter
+from rlstack.nodes.policy_reset import PolicyReset
 from rlstack.nodes.robot_parameters import ROBOT_SHA256, checked_robot
 from rlstack.nodes.runtime import ManagedNode
 
@@ -32,8 +33,6 @@ STEADY = 10
 """Consecutive on-time observations before it arms itself: during start-up some arrive late."""
 
 _TIMER_SLACK_S = 0.0005
-_RESET_S = 0.5
-"""Real time after which an unanswered request for the policy's reset is repeated."""
 PARAMETERS = (
     Parameter("robot", "crazyflie", "Name of the robot, or the path of its YAML file."),
     ROBOT_SHA256,
@@ -112,8 +111,9 @@ class GuardNode(ManagedNode):
         self.watch.single(self._topic, is_error=True)
         self.watch.single(self._observed)
         self._kind_subscriptions = kind.GUARD_SUBSCRIPTIONS(self, self.guard)
-        self._reset_client = self.client(Trigger, topics.POLICY_RESET)
-        self.guard.reset_policy = self._reset_policy
+        timeout_s = self.guard.config.observation_timeout_s
+        self._reset = PolicyReset(self, self.lock_step, self._now_s, timeout_s, self._publish_held)
+        self.guard.reset_policy = self._reset.is_done
         self.server(SetBool, topics.ARM, self._on_arm)
         self.server(Trigger, topics.ESTOP, self._on_estop)
         self.server(Trigger, topics.CLEAR_ESTOP, self._on_clear_estop)
@@ -124,7 +124,6 @@ class GuardNode(ManagedNode):
         if self.guard.notes:
             self.get_logger().warning(self.guard.notes)
         self._origin_ns: int | None = None
-        self._reset_due = False  # lock step: once the policy has answered the observation
         self._begun_ns: int | None = None  # stamp of the episode's first observation
         self._held: tuple[int, Decision] | None = None  # lock step: the answer that waits for the policy's reset
         self._observed_ns = -1
@@ -138,7 +137,8 @@ class GuardNode(ManagedNode):
         self._waiting_since = 0.0
         self._early: tuple[int, Array] | None = None  # lock step: an answer that overtook its observation
         self._answered: tuple[int, Decision] | None = None
-        self._forget_reset()
+        self._begun_ns, self._held = None, None
+        self._reset.forget()
         self._shown.restart()
         # In real time the timer restarts with every published command, so it fires when one is late.
         self._timer = self.every(0.05 if self.lock_step else self.guard.tick_s + _TIMER_SLACK_S, self._on_timer)
@@ -305,7 +305,7 @@ class GuardNode(ManagedNode):
         before = self.guard.mode
         armed, why = self.guard.arm(self._now_s())
         if before is not self.guard.mode is CommonMode.POLICY and self._observed_ns != self._begun_ns:
-            self._ask_for_reset()  # it has answered observations of a robot that it did not command
+            self._reset.ask()  # it has answered observations of a robot that it did not command
         return armed, why
 
     def _on_live_check(self, message: Any) -> None:
@@ -348,11 +348,11 @@ class GuardNode(ManagedNode):
         """
         answer = decision if decision.command is not None or decision.mode.role == "off" else observed
         self._shown.show(decision)
-        reset_due = self._reset_due and self._policy_there
-        self._reset_due = False
+        reset_due = self._reset.due and self._policy_there
+        self._reset.due = False
         if reset_due and answer.command is not None:
             self._held = (stamp, answer)
-            self._call_reset()
+            self._reset.call()
             return
         if answer.command is None and answer.mode.role != "off":
             return  # nothing to publish: the policy's next command, or its timeout, answers
@@ -362,6 +362,11 @@ class GuardNode(ManagedNode):
         self._waiting, self._early, self._held = None, None, None
         self._answered = (stamp, answer)
         self._publish(answer)
+
+    def _publish_held(self) -> None:
+        """Publish the answer that has waited for the policy's reset."""
+        if self._held is not None:
+            self._publish_answer(*self._held)
 
     def _send(self, decision: Decision) -> None:
         self._held = None
@@ -391,47 +396,10 @@ class GuardNode(ManagedNode):
         if self.parameters["arm_after_reset"]:
             self._shown.show(self.guard.disarm("the robot's time jumped"))
             self._auto_arm_left = self.parameters["auto_arm"]
-        self._waiting, self._early, self._answered = None, None, None
-        self._forget_reset()
-        self._kind_subscriptions.forget()
-
-    # The policy's reset --------------------------------------------------------------------------------------
-
-    def _forget_reset(self) -> None:
+        self._waiting, self._early, self._answered, self._held = None, None, None, None
         self._begun_ns = None
-        self._asked_at, self._reset_at_s = -math.inf, -math.inf
-        self._reset_due, self._held = False, None
-
-    def _reset_policy(self) -> bool:
-        """Return whether the policy has been reset just now, or keeps no state; otherwise ask for it."""
-        if self._now_s() - self._reset_at_s <= self.guard.config.observation_timeout_s:
-            return True
-        return not self._ask_for_reset()
-
-    def _ask_for_reset(self) -> bool:
-        """Have the policy reset; return whether it is there and keeps state.
-
-        In lock step that happens between two observations: the policy has answered the one, and the other comes only
-        once the policy has confirmed its reset. Flights are then the same every time.
-        """
-        if not self._reset_client.service_is_ready():
-            return False
-        if self.lock_step:
-            self._reset_due = True
-        elif time.monotonic() - self._asked_at > _RESET_S:
-            self._asked_at = time.monotonic()
-            self._call_reset()
-        return True
-
-    def _call_reset(self) -> None:
-        self._reset_client.call_async(self._reset_client.srv_type.Request()).add_done_callback(self._on_reset)
-
-    def _on_reset(self, answered: Any) -> None:
-        if not self.active or answered.exception() is not None or not answered.result().success:
-            return
-        self._asked_at, self._reset_at_s = -math.inf, self._now_s()
-        if self._held is not None:
-            self._publish_answer(*self._held)
+        self._reset.forget()
+        self._kind_subscriptions.forget()
 
     # Time ----------------------------------------------------------------------------------------------------
 
