@@ -22,10 +22,14 @@ def speed_edits(beyond: float) -> Mapping[str, Edit]:
 
 
 def trajectory_edits(beyond: float) -> Mapping[str, Edit]:
-    """Return edits of a ``JointTrajectory`` with one point."""
+    """Return edits of a ``JointTrajectory`` with one point; one without, which means off, stays as it is."""
 
     def at_point(edit: Edit) -> Edit:
-        return lambda message: edit(message.points[0])
+        def edit_points(message: Any) -> None:
+            for point in message.points:
+                edit(point)
+
+        return edit_points
 
     return {
         "nan": at_point(_set_each("positions", math.nan)),

@@ -6,6 +6,7 @@ the fault out.
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from rlstack.bringup.drill.chain import Chain
 
 LATE_S = 0.2
+LOW_RATE = 0.4
+"""Share of the control rate; guards warn below a half."""
 CLOCK_JUMP_NS = 10 * 10**9
 STALE_NS = 10**9 // 2
 
@@ -45,6 +48,13 @@ def edit_observation(name: str, *, once: bool = False) -> Action:
         chain.observed.set_change(changes.edited(chain.observed.kind, edit, once=once))
 
     return act
+
+
+def slow_sensor(chain: Chain) -> None:
+    """Pass on so few observations that they come at less than half the control rate."""
+    robot = chain.drill.robot
+    rate_hz = robot.sensors[chain.drill.observed].rate_hz
+    chain.observed.set_change(changes.one_of(math.ceil(rate_hz / (LOW_RATE * robot.control_rate_hz))))
 
 
 def on_link(for_s: float | None) -> Action:
@@ -250,9 +260,9 @@ SENSOR_FAULTS = (
     ),
     Fault(
         name="sensor_slow",
-        text="one in five observations",
+        text="observations below half the control rate",
         answer="low rate",
-        begin=on_observation(lambda: changes.one_of(5)),
+        begin=slow_sensor,
         check=disturbances.warned(" Hz"),
         watch_s=2.5,
     ),

@@ -24,7 +24,7 @@ _GONE_S = 5.0
 """Time limit for the last node to end."""
 _START_S = 60.0
 _SHM = Path("/dev/shm")
-_SEGMENT = "fastrtps_*_el"
+_SEGMENT = f"fastrtps_{16 * '[0-9a-f]'}_el"
 _YOUNG_S = 11.0
 """Age from which the next node to start removes what dead processes have left in shared memory."""
 

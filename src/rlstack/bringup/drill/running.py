@@ -136,7 +136,7 @@ class Runner:
         self._measure(chain, done, t0, result)
         done.problem = "; ".join(filter(None, [done.problem, fault.check(chain)]))
         judge(done, result.answer, result.limit_s)
-        done.reason = chain.reason(done.answer)
+        done.reason = chain.reason(done.answer) if len(done.modes) > 1 else ""
         self._recover(chain, fault, killed)
         return done
 
