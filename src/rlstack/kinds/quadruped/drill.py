@@ -68,7 +68,7 @@ class QuadrupedDrill(KindDrill):
 
     def limit_problem(self, seen: Sequence[Mapping[str, Array]], config: Any) -> str:
         """Return where it fell over."""
-        most = max(tilt_rad(one["orientation"]) for one in seen)
+        most = max((tilt_rad(one["orientation"]) for one in seen), default=0.0)
         return f"it fell over: tilted by {most:.1f} rad" if most > config.fallen_rad else ""
 
 
