@@ -26,16 +26,16 @@ PATIENCE_S = 90.0
 
 
 class NodeProcess:
-    """One node as ``python -m rlstack.nodes.<kind>``; what it prints goes to a file."""
+    """One node as ``python -m rlstack.nodes.<kind>``, or another ``module``; what it prints goes to a file."""
 
-    def __init__(self, kind: str, *remaps: str, **parameters: Any) -> None:
+    def __init__(self, kind: str, *remaps: str, module: str = "", **parameters: Any) -> None:
         self.kind = kind
         arguments = [word for remap in remaps for word in ("-r", remap)]
         for name, value in parameters.items():
             arguments += ["-p", f"{name}:={str(value).lower() if isinstance(value, bool) else value}"]
         self._output = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 (lives as long as this)
         self.process = subprocess.Popen(
-            [sys.executable, "-u", "-m", f"rlstack.nodes.{kind}", "--ros-args", *arguments],
+            [sys.executable, "-u", "-m", module or f"rlstack.nodes.{kind}", "--ros-args", *arguments],
             stdout=self._output,
             stderr=self._output,
             env={**os.environ, "PYTHONFAULTHANDLER": "1"},

@@ -16,7 +16,7 @@ from rlstack.robots import RobotSpec, load_robot
 
 PARAMETERS = (
     Parameter("robot", "panda", "Name or file of the robot."),
-    Parameter("out", "", "The bag's folder, which must not exist yet."),
+    Parameter("out", "", "The bag's folder, which must not exist yet; configured again, the node adds -2."),
     Parameter("topics", (), "Topics to record; empty: all common topics of the robot.", each=str),
 )
 
@@ -35,6 +35,7 @@ class RecordNode(ManagedNode):
         super().__init__(overrides, **options)
         self._writer: Any = None
         self._counts: dict[str, int] = {}
+        self._bags = 0
 
     def configure(self) -> None:
         """Open the bag and subscribe."""
@@ -43,13 +44,15 @@ class RecordNode(ManagedNode):
         for name in self.parameters["topics"]:
             if name not in types:
                 raise UserError(f"topics: '{name}' is not one of {robot.name}'s: {', '.join(types)}.")
-        out = Path(self.parameters["out"])
-        if not self.parameters["out"] or out.exists():
-            raise UserError(f"out: '{self.parameters['out']}' must be a folder that does not exist yet.")
+        given = self.parameters["out"]
+        out = Path(f"{given}-{self._bags + 1}" if self._bags else given)
+        if not given or out.exists():
+            raise UserError(f"out: '{out if given else given}' must be a folder that does not exist yet.")
         out.parent.mkdir(parents=True, exist_ok=True)
         rosbag2, store = import_library("rosbags.rosbag2", "data"), message_definitions()
         self._writer = rosbag2.Writer(out, version=9, storage_plugin=rosbag2.StoragePlugin.MCAP)
         self._writer.open()
+        self._bags += 1
         for name in self.parameters["topics"] or types:
             connection = self._writer.add_connection(self.resolve_topic_name(name), types[name], typestore=store)
             use: topics.Quality = "latched" if name in _LATCHED else "sensor_in"
@@ -57,6 +60,7 @@ class RecordNode(ManagedNode):
 
     def cleanup(self) -> None:
         """Close the bag."""
+        self._counts = {}
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()

@@ -95,6 +95,7 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
     def __init__(self, overrides: dict[str, Any] | None = None, **options: Any) -> None:
         super().__init__(self.NAME, **options)
         self.failure: Exception | None = None
+        self._failed = False
         self.active = False
         self.parameters = ParameterSet(self, [*self.PARAMETERS, _AUTOSTART], overrides)
         self.steady = Clock(clock_type=ClockType.STEADY_TIME)
@@ -251,23 +252,51 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Lifecycle: activate."""
-        result = self._attempt(self.activate, self._stop_timers)
+        result = self._attempt(self.activate, self._undo_activation)
         self.active = result == TransitionCallbackReturn.SUCCESS
         return result
 
-    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Lifecycle: deactivate."""
+    def on_deactivate(self, state: LifecycleState | None) -> TransitionCallbackReturn:
+        """Lifecycle: deactivate; after a failure, which :meth:`fail` has noted, with an error."""
         self.active = False
         self._stop_timers()
-        return self._attempt(self.deactivate)
+        done = self._attempt(self.deactivate) == TransitionCallbackReturn.SUCCESS
+        return TransitionCallbackReturn.SUCCESS if done and not self._failed else TransitionCallbackReturn.ERROR
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Lifecycle: clean up."""
-        return self._attempt(self._release)
+        done = self._attempt(self._release) == TransitionCallbackReturn.SUCCESS
+        return TransitionCallbackReturn.SUCCESS if done else TransitionCallbackReturn.ERROR
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Lifecycle: shut down."""
-        return self._attempt(self.stop)
+        done = self._attempt(self.stop) == TransitionCallbackReturn.SUCCESS
+        return TransitionCallbackReturn.SUCCESS if done else TransitionCallbackReturn.ERROR
+
+    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Lifecycle: after an error, release everything: the node can then be configured again.
+
+        What cannot be released, such as a driver that does not close, finalizes the node.
+        """
+        self.active, self._failed = False, False
+        sentence = _first_line(self.failure) if self.failure is not None else "a transition failed"
+        if self._attempt(self._release) == TransitionCallbackReturn.SUCCESS:
+            self.get_logger().error(f"{sentence}: everything is stopped and released, the node is unconfigured.")
+            return TransitionCallbackReturn.SUCCESS
+        self.get_logger().fatal(f"{sentence}: not everything could be released, the node is finalized.")
+        return TransitionCallbackReturn.FAILURE
+
+    def fail(self, error: Exception) -> bool:
+        """Process an error of a callback: stop safely, as when deactivated, and release everything.
+
+        Returns:
+            Whether the node can go on: a lifecycle manager (``autostart`` is false) may configure it again. Otherwise
+            its process is to end, so that whoever supervises it notices.
+        """
+        self.failure, self._failed = error, True
+        if self.active:
+            self.trigger_deactivate()
+        return not self.parameters["autostart"]
 
     def _attempt(self, action: Callable[[], None], undo: Callable[[], None] | None = None) -> TransitionCallbackReturn:
         try:
@@ -281,6 +310,11 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
             return TransitionCallbackReturn.FAILURE
         return TransitionCallbackReturn.SUCCESS
 
+    def _undo_activation(self) -> None:
+        self._stop_timers()
+        with contextlib.suppress(Exception):  # what was not activated need not be able to stop
+            self.deactivate()
+
     def _stop_timers(self) -> None:
         for timer in self._activity_timers:
             self.destroy_timer(timer)
@@ -288,10 +322,12 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
 
     def _release(self) -> None:
         self._stop_timers()
-        self.cleanup()
-        for destroy, entity in self._lifecycle_entities:
-            destroy(entity)
-        self._lifecycle_entities.clear()
+        try:
+            self.cleanup()
+        finally:
+            for destroy, entity in self._lifecycle_entities:
+                destroy(entity)
+            self._lifecycle_entities.clear()
         self.watch.forget()
 
     def _say(self, problem: Problem) -> None:
@@ -371,7 +407,12 @@ def _run(
         # Objects that exist now live as long as the process: freezing them keeps collections short on the control path.
         gc.collect()
         gc.freeze()
-        executor.spin_while(lambda: not received)
+        while not received:
+            try:
+                executor.spin_while(lambda: not received)
+            except Exception as error:
+                if not all([node.fail(error) for node in nodes]):
+                    raise
         return 0
     finally:
         for node in nodes:
