@@ -3,8 +3,9 @@
 
 Every flight hovers for a second at its first goal; then the goal steps to the second one. All fly together in the
 batch simulator with the robot file's noise, each behind a guard of its own. Goals are the grid's points at least half
-a metre inside the fence and above the floor. A flight fails if the guard takes over, or if it is farther than 0.2 m
-from the goal at the end. Greatest speed and tilt are shares of the guard's limits.
+a metre inside the fence and above the floor. A flight fails if the guard ends it, or if it is farther than 0.2 m from
+the goal at the end; a flight that is turned back near a limit goes on, and is counted. Greatest speed and tilt are
+shares of the guard's limits.
 
     python benchmarks/goal_grid.py runs/quadrotor_hover/policy.onnx [--robot crazyflie] [--flights 500] [--json FILE]
 
@@ -28,7 +29,7 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.guard.decision import CommonMode
-from rlstack.kinds.quadrotor.guard import QuadrotorGuard
+from rlstack.kinds.quadrotor.guard import QuadrotorGuard, QuadrotorMode
 from rlstack.kinds.quadrotor.guard_config import QuadrotorGuardConfig
 from rlstack.kinds.quadrotor.simulation_vector import quadrotor_vector
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
@@ -67,8 +68,8 @@ def fly(
     Observations arrive ``delay_s`` after their stamps; until the first does, the rotors turn at hover speed.
 
     Returns:
-        Arrays (N,): ``reason`` of the guard's first intervention or an empty string, ``speed`` and ``tilt`` as shares
-        of the limits, ``error_m`` at the end.
+        Arrays (N,): ``reason`` why the guard ended the flight or an empty string, ``turned_back`` how often it turned
+        it back, ``speed`` and ``tilt`` as shares of the limits, ``error_m`` at the end.
     """
     count, rate = len(goals[0]), policy.contract.rate_hz
     config = dataclasses.replace(QuadrotorGuardConfig.from_robot(robot), observation_delay_s=delay_s)
@@ -108,9 +109,10 @@ def fly(
                 decision = guard.on_observation(t, stamp, {name: seen[name][n] for name in state})
                 if k == late:
                     guard.arm(t)
-                if guard.mode is CommonMode.POLICY:
-                    decision = guard.on_policy_command(t, stamp, wanted[n])
-                if guard.mode is not CommonMode.POLICY:
+                commanding = guard.mode is CommonMode.POLICY
+                answer = guard.on_policy_command(t, stamp, wanted[n])
+                decision = answer if commanding else decision
+                if guard.mode not in (CommonMode.POLICY, QuadrotorMode.RETURN):
                     reason[n] = guard.reason
                 elif decision.command is not None:
                     applied[n] = decision.command
@@ -120,7 +122,8 @@ def fly(
         robots.close()
     limits = robot.limits
     shares = {"speed": speed / limits.linear_velocity_m_s, "tilt": tilt / limits.tilt_rad}
-    return {"reason": reason, "error_m": error, **shares}
+    turned = np.array([guard.interventions for guard in guards]) - (reason != "")
+    return {"reason": reason, "turned_back": turned, "error_m": error, **shares}
 
 
 def goal_inputs(goal: Array) -> dict[str, Array]:
@@ -137,12 +140,13 @@ def goal_inputs(goal: Array) -> dict[str, Array]:
 
 
 def summary(flown: dict[str, Any]) -> dict[str, Any]:
-    """Return the figures of flights, and the reasons of interventions."""
+    """Return the figures of flights, and the reasons why the guard ended some."""
     reasons = [str(reason) for reason in flown["reason"] if reason]
     mine = np.array([not reason for reason in flown["reason"]])
     return {
         "flights": len(mine),
-        "interventions": len(reasons),
+        "ended": len(reasons),
+        "turned_back": int((flown["turned_back"] > 0).sum()),
         "not_there": int((flown["error_m"][mine] > NEAR_M).sum()),
         "speed": float(flown["speed"].max()),
         "tilt": float(flown["tilt"].max()),
@@ -186,10 +190,9 @@ def main() -> None:
         found[str(path)] = rows
         print(path)
         for name, row in rows.items():
-            print(
-                f"  {name:22}{row['flights']:>6} flights{row['interventions']:>6} interventions"
-                f"{row['not_there']:>5} not there   speed {row['speed']:.0%}, tilt {row['tilt']:.0%} of the limit"
-            )
+            counts = f"{row['ended']:>5} ended by the guard{row['turned_back']:>5} turned back{row['not_there']:>5} not there"
+            shares = f"speed {row['speed']:.0%}, tilt {row['tilt']:.0%} of the limit"
+            print(f"  {name:22}{row['flights']:>6} flights{counts}   {shares}")
             for reason in row["reasons"]:
                 print(f"    {reason}")
     if options.json:
