@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlstack.arrays import Array
-from rlstack.guard.decision import CommonMode, Decision, Mode
+from rlstack.guard.decision import CommonMode, Decision, Mode, Transition
 from rlstack.guard.guard import Guard, LimitedCommand, Signals
 from rlstack.guard.observation import read_signals
 from rlstack.kinds.manipulator.guard_collision import CollisionModel
@@ -52,16 +52,7 @@ class ManipulatorGuard(Guard[JointsSeen]):
     workspace and the arm clear of itself. Targets beyond a limit are limited; a non-finite or late command is never
     published.
 
-    ::
-
-        DISARMED --arm--> POLICY
-        POLICY --late, no observation--> HOLD --on time again for recover_after_s--> POLICY
-        POLICY --a joint far too fast, malformed command--> HOLD (no way back)
-        HOLD --hold_before_parking_s--> PARK --at rest--> DISARMED
-        HOLD, nothing seen --hold_before_parking_s--> DISARMED
-        any --estop--> ESTOP --clear_estop--> DISARMED
-
-    While disarmed, nothing is published; a simulated arm, or one with locking drives, stays where it is.
+    The modes and their transitions are :attr:`TRANSITIONS`.
 
     See :class:`rlstack.guard.guard.Guard`.
 
@@ -73,6 +64,16 @@ class ManipulatorGuard(Guard[JointsSeen]):
     COMMAND = "joint_target"  # (joints,) rad or m
     OBSERVED = ("joint_position", "joint_velocity")
     SAFE_MODE = ManipulatorMode.HOLD
+    TRANSITIONS = (
+        Transition(CommonMode.DISARMED, CommonMode.POLICY, "armed"),
+        Transition(CommonMode.POLICY, ManipulatorMode.HOLD, "late, no joint states, a fault"),
+        Transition(ManipulatorMode.HOLD, CommonMode.POLICY, "on time again; not after a fault"),
+        Transition(ManipulatorMode.HOLD, ManipulatorMode.PARK, "after hold_before_parking_s"),
+        Transition(ManipulatorMode.HOLD, CommonMode.DISARMED, "after hold_before_parking_s without joint states"),
+        Transition(ManipulatorMode.PARK, CommonMode.POLICY, "on time again; not after a fault"),
+        Transition(ManipulatorMode.PARK, ManipulatorMode.HOLD, "no joint states"),
+        Transition(ManipulatorMode.PARK, CommonMode.DISARMED, "at rest"),
+    )
     config: ManipulatorGuardConfig
 
     def __init__(self, robot: Manipulator, config: ManipulatorGuardConfig | None = None) -> None:

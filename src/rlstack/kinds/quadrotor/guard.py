@@ -63,6 +63,8 @@ class QuadrotorGuard(Guard[Observation]):
         Transition(QuadrotorMode.RETURN, QuadrotorMode.HOVER, "a fault, the policy is late, turned back too often"),
         Transition(QuadrotorMode.HOVER, CommonMode.POLICY, "on time again; not after a fault"),
         Transition(QuadrotorMode.HOVER, QuadrotorMode.LAND, "after hover_before_landing_s, or the battery is empty"),
+        Transition(CommonMode.POLICY, QuadrotorMode.LAND, "the battery is empty"),
+        Transition(QuadrotorMode.RETURN, QuadrotorMode.LAND, "the battery is empty"),
         Transition(QuadrotorMode.LAND, CommonMode.DISARMED, "on the floor"),
     )
     ENDS = "no observation, or tumbled"

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from rlstack.arrays import Array
-from rlstack.guard.decision import CommonMode, Decision, Mode
+from rlstack.guard.decision import CommonMode, Decision, Mode, Transition
 from rlstack.guard.guard import Guard, LimitedCommand
 from rlstack.guard.observation import Observation
 from rlstack.kinds.quadruped.guard_config import QuadrupedGuardConfig
@@ -34,13 +34,7 @@ class QuadrupedGuard(Guard[Observation]):
     allow. A non-finite or late command is never published. Standing and crouching continue without observations, from
     the last targets, which the joints' own control loops hold.
 
-    ::
-
-        DISARMED --arm, about standing--> POLICY;  --arm, elsewhere--> RISE --standing--> POLICY (or STAND)
-        POLICY --late, no observation--> STAND --on time again for recover_after_s--> POLICY
-        POLICY --tilted too far, malformed command--> STAND (no way back)
-        STAND --stand_before_crouching_s--> CROUCH --crouching--> DISARMED
-        any of the guard's modes --fallen over--> DISARMED;  any --estop--> ESTOP --clear_estop--> DISARMED
+    The modes and their transitions are :attr:`TRANSITIONS`.
 
     See :class:`rlstack.guard.guard.Guard`.
     """
@@ -48,6 +42,17 @@ class QuadrupedGuard(Guard[Observation]):
     CONFIG = QuadrupedGuardConfig
     COMMAND = "joint_target"  # (joints,) rad
     SAFE_MODE = QuadrupedMode.STAND
+    TRANSITIONS = (
+        Transition(CommonMode.DISARMED, CommonMode.POLICY, "armed, about standing"),
+        Transition(CommonMode.DISARMED, QuadrupedMode.RISE, "armed in another posture"),
+        Transition(QuadrupedMode.RISE, CommonMode.POLICY, "standing"),
+        Transition(QuadrupedMode.RISE, QuadrupedMode.STAND, "no policy on time, no observation, a fault"),
+        Transition(CommonMode.POLICY, QuadrupedMode.STAND, "late, no observation, a fault"),
+        Transition(QuadrupedMode.STAND, CommonMode.POLICY, "on time again; not after a fault"),
+        Transition(QuadrupedMode.STAND, QuadrupedMode.CROUCH, "after stand_before_crouching_s"),
+        Transition(QuadrupedMode.CROUCH, CommonMode.DISARMED, "crouching"),
+    )
+    ENDS = "fallen over"
     config: QuadrupedGuardConfig
 
     def __init__(self, robot: Quadruped, config: QuadrupedGuardConfig | None = None) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rlstack.guard.decision import CommonMode, Decision, Mode
+from rlstack.guard.decision import CommonMode, Decision, Mode, Transition
 from rlstack.guard.guard import Guard, LimitedCommand, Signals
 from rlstack.guard.observation import Observation, parse
 from rlstack.guard.policy_monitor import SLACK_S
@@ -44,14 +44,7 @@ class WheeledBaseGuard(Guard[Observation]):
     disarming and the emergency stop (zeros) are immediate. Obstacles in the newest scan and the geofence slow the base
     or stop it, while turning away and backing off remain possible.
 
-    ::
-
-        DISARMED --arm--> POLICY
-        POLICY --policy or scan late, no observation--> STOP --on time again for recover_after_s--> POLICY
-        POLICY --limit broken, outside the geofence, odometry jumped, malformed command--> STOP (no way back)
-        instead of STOP, where the policy is at fault and there is a planner: FALLBACK
-        STOP, no way back --standing--> DISARMED;  STOP --stand_before_disarming_s--> DISARMED
-        any --estop--> ESTOP --clear_estop--> DISARMED
+    The modes and their transitions are :attr:`TRANSITIONS`.
 
     See :class:`rlstack.guard.guard.Guard`; the third argument is a planner that drives when the policy cannot, None for
     a robot that stops.
@@ -60,6 +53,15 @@ class WheeledBaseGuard(Guard[Observation]):
     CONFIG = WheeledBaseGuardConfig
     COMMAND = "twist"  # (2,) m/s and rad/s
     SAFE_MODE = WheeledBaseMode.STOP
+    TRANSITIONS = (
+        Transition(CommonMode.DISARMED, CommonMode.POLICY, "armed"),
+        Transition(CommonMode.POLICY, WheeledBaseMode.STOP, "late, no scan or odometry, a fault"),
+        Transition(CommonMode.POLICY, WheeledBaseMode.FALLBACK, "the policy is at fault, and there is a planner"),
+        Transition(WheeledBaseMode.STOP, CommonMode.POLICY, "on time again; not after a fault"),
+        Transition(WheeledBaseMode.FALLBACK, CommonMode.POLICY, "on time again; not after a fault"),
+        Transition(WheeledBaseMode.FALLBACK, WheeledBaseMode.STOP, "the planner cannot, or a fault"),
+        Transition(WheeledBaseMode.STOP, CommonMode.DISARMED, "standing after a fault, or for long"),
+    )
     config: WheeledBaseGuardConfig
 
     def __init__(
