@@ -190,9 +190,10 @@ def main() -> None:
         found[str(path)] = rows
         print(path)
         for name, row in rows.items():
-            counts = f"{row['ended']:>5} ended by the guard{row['turned_back']:>5} turned back{row['not_there']:>5} not there"
+            ended, turned_back = f"{row['ended']:>5} ended by the guard", f"{row['turned_back']:>5} turned back"
             shares = f"speed {row['speed']:.0%}, tilt {row['tilt']:.0%} of the limit"
-            print(f"  {name:22}{row['flights']:>6} flights{counts}   {shares}")
+            flights = f"{row['flights']:>6} flights{ended}{turned_back}{row['not_there']:>5} not there"
+            print(f"  {name:22}{flights}   {shares}")
             for reason in row["reasons"]:
                 print(f"    {reason}")
     if options.json:

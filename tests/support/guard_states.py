@@ -7,6 +7,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -152,9 +153,9 @@ def run(world: World, seconds: float, signals: Any, command: Any, **how: Any) ->
     for k in range(max(1, round(seconds / world.period_s))):
         world.t += world.period_s
         if signals is not None:
-            first = how if k == 0 else {}
             world.do(lambda guard: world.beside(guard, world.t))
-            world.do(lambda guard: guard.on_observation(world.t, world.t, signals, **first))
+            observe = partial(world.guard.on_observation, world.t, world.t, signals, **(how if k == 0 else {}))
+            world.do(lambda guard, observe=observe: observe())
         if command is not None:
             world.do(lambda guard: guard.on_policy_command(world.t, world.t, command))
         world.do(lambda guard: guard.on_tick(world.t))

@@ -38,7 +38,7 @@ def check(world: World, command: np.ndarray) -> None:
 def folded(world: World) -> None:
     """Observe legs in another posture, so that arming begins by rising."""
     run(world, 0.04, UPRIGHT, None)
-    world.do(lambda guard: guard.on_joints(world.t, STANDING - 0.3))
+    world.do(lambda guard: guard.on_joints(world.t, np.clip(STANDING - 0.6, LOWER, UPPER)))
     world.do(lambda guard: guard.arm(world.t))
 
 
