@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rlstack.arrays import Array
-from rlstack.guard.decision import CommonMode, Decision, Mode, Transition
+from rlstack.guard.decision import CLOCK_JUMPED, CommonMode, Decision, Mode, Transition
 from rlstack.guard.guard import Guard, LimitedCommand, Signals
 from rlstack.guard.observation import read_signals
 from rlstack.kinds.manipulator.guard_collision import CollisionModel
@@ -34,6 +34,10 @@ class JointsSeen:
     stamp_s: float
     position: Array
     velocity: Array
+
+
+_RESET_JUMP = 0.1
+"""Rad or m: joints that are this far from where the old clock saw them were put there by a reset."""
 
 
 class ManipulatorMode(Mode):
@@ -74,6 +78,7 @@ class ManipulatorGuard(Guard[JointsSeen]):
         Transition(ManipulatorMode.PARK, ManipulatorMode.HOLD, "no joint states"),
         Transition(ManipulatorMode.PARK, CommonMode.DISARMED, "at rest"),
     )
+    ENDS = "reset in a simulation"
     config: ManipulatorGuardConfig
 
     def __init__(self, robot: Manipulator, config: ManipulatorGuardConfig | None = None) -> None:
@@ -145,6 +150,13 @@ class ManipulatorGuard(Guard[JointsSeen]):
             self._stop(f"held for {t - self._mode_t:.0f} s ({self.reason})")
             return self._off(before)
         return self._command(before, self._repeat(t))
+
+    def _on_clock_jump(self, t: float, before: Mode, previous: JointsSeen | None, seen: JointsSeen) -> Decision:
+        """Hold still; switch off where the joints have jumped, too: a reset, after which old targets are elsewhere."""
+        if previous is None or np.abs(seen.position - previous.position).max() > _RESET_JUMP:
+            self._stop(f"{CLOCK_JUMPED}, and the joints with it")
+            return self._off(before)
+        return super()._on_clock_jump(t, before, previous, seen)
 
     def _act(self, t: float, before: Mode, seen: JointsSeen) -> Decision:
         """Answer the newest observation by holding or parking, or switch to the mode that is due."""
