@@ -84,3 +84,15 @@ def test_nodes_import_no_torch() -> None:
     modules = "rlstack.nodes.robot, rlstack.nodes.policy, rlstack.nodes.guard, rlstack.sim.backends.mujoco"
     code = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+
+
+def test_a_node_reports_warnings_and_errors_of_its_topics_in_any_order() -> None:
+    """rclpy's logger raises if one line of code logs with two severities, which would end the node in flight."""
+    logging = pytest.importorskip("rclpy.logging")
+    from types import SimpleNamespace
+
+    from rlstack.nodes.topic_watch import Problem
+
+    node = SimpleNamespace(get_logger=lambda: logging.get_logger("reporting"))
+    for is_error in (False, True, False):
+        runtime.ManagedNode._say(node, Problem("two publishers", is_error))

@@ -331,7 +331,10 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
         self.watch.forget()
 
     def _say(self, problem: Problem) -> None:
-        (self.get_logger().error if problem.is_error else self.get_logger().warning)(problem.sentence)
+        if problem.is_error:  # rclpy's logger raises if one line of code logs with two severities
+            self.get_logger().error(problem.sentence)
+        else:
+            self.get_logger().warning(problem.sentence)
 
     def _publish_diagnostics(self) -> None:
         from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue

@@ -22,7 +22,7 @@ START_S = 60.0
 """Time limit for nodes to start: Python, ROS and a simulator have to load."""
 _ANSWER_S = 5.0
 """Time limit for a service's answer."""
-_TRIES = 6
+_TRIES, _AGAIN_S = 8, 0.3
 _SEEN = 3
 """Observations after a reset before arming."""
 _LOST_S = 2.0
@@ -173,6 +173,7 @@ class Chain:
             answer = self.call(topics.ARM, data=True)
             if not answer.success:
                 why = answer.message
+                self.node.spin(_AGAIN_S)
                 continue
             self._wait_for_policy()
             if self.mode == "policy":

@@ -27,7 +27,7 @@ class ManipulatorDrill(KindDrill):
         "late": Answer(_HOLD, "command"),
         "malformed": Answer(_HOLD, "command"),
         "limited": Answer(("policy", *_HOLD)),
-        "second policy": Answer(("policy", *_HOLD)),
+        "second policy": Answer(_HOLD, 2.0, via=("policy",)),
         "blind": Answer(_HOLD, "observation"),
         "late observations": Answer(("policy", *_HOLD)),
         "jump once": Answer(("policy", *_HOLD)),

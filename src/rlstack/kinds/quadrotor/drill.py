@@ -28,27 +28,27 @@ class QuadrotorDrill(KindDrill):
         "unchanged": Answer(("policy",)),
         "late": Answer(_HOVER, "command"),
         "malformed": Answer(_HOVER, "command"),
-        "limited": Answer(("policy", *_HOVER)),
-        "second policy": Answer(("policy", *_HOVER)),
-        "blind": Answer(("disarmed",), "observation", via=_HOVER),
-        "same values": Answer(("disarmed",), "observation", via=_HOVER),
+        "limited": Answer(("policy", "return", *_HOVER)),
+        "second policy": Answer(_HOVER, 2.0, via=("policy", "return")),
+        "blind": Answer(("disarmed",), "blind_s", via=_HOVER),
+        "same values": Answer(("disarmed",), "blind_s", via=_HOVER),
         "late observations": Answer((*_HOVER, "disarmed"), "observation"),
         "jump once": Answer(("policy", *_HOVER)),
         "jump": Answer(_HOVER, "observation"),
         "clock": Answer(_HOVER, "observation"),
         "low rate": Answer(("policy", *_HOVER)),
         "link short": Answer((*_HOVER, "disarmed"), "command", via=("policy",)),
-        "link": Answer(("disarmed",), "observation", via=_HOVER),
+        "link": Answer(("disarmed",), "blind_s", via=_HOVER),
         "battery low": Answer(("policy",)),
         "battery critical": Answer(("land",), "battery_confirm_s", via=("policy", "hover")),
         "estop": Answer(("estop",), 0.1),
         "busy": Answer(("policy", *_HOVER)),
         "guard gone": Answer((), "robot", robot_stops=True),
-        "robot gone": Answer(("disarmed",), "observation", via=_HOVER),
+        "robot gone": Answer(("disarmed",), "blind_s", via=_HOVER),
     }
     GOAL: ClassVar[Point | None] = (0.6, 0.4, 1.3)
     START_HEIGHT_M = 1.0
-    SETTLE_S = (0.6, 1.6)
+    SETTLE_S = (0.4, 1.2)
     PATH = "from the place of the fault, m"
 
     @property

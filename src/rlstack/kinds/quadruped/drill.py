@@ -24,7 +24,7 @@ class QuadrupedDrill(KindDrill):
         "late": Answer(_STAND, "command"),
         "malformed": Answer(_STAND, "command"),
         "limited": Answer(("policy", *_STAND)),
-        "second policy": Answer(("policy", *_STAND)),
+        "second policy": Answer(_STAND, 2.0, via=("policy",)),
         "blind": Answer(_STAND, "observation"),
         "late observations": Answer(("policy", *_STAND)),
         "jump once": Answer(("policy", *_STAND)),
