@@ -28,6 +28,7 @@ NODES = (
     "teleop",
     "teleop_arm",
     "record",
+    "goal_action",
 )
 MAIN = {
     "rlstack": "rlstack.cli:main",

@@ -47,7 +47,8 @@ TORCH_FREE = ("fused", "robots", "interfaces", "policies", "control", "guard", "
 """What a robot's computer runs, with the nodes of DEPLOYED; none of it may import torch, however indirectly."""
 
 DEPLOYED = tuple(
-    f"nodes.{name}" for name in ("robot", "policy", "guard", "planner", "nav2", "map", "people", "teleop", "teleop_arm")
+    f"nodes.{name}"
+    for name in ("robot", "policy", "guard", "planner", "nav2", "map", "people", "teleop", "teleop_arm", "goal_action")
 )
 
 KIND_FLOORS = {

@@ -358,11 +358,12 @@ class deployed:
 
 
 def tables() -> Iterator[str]:
-    from rlstack.nodes import guard, map, nav2, people, planner, policy, robot, train
+    from rlstack.nodes import goal_action, guard, map, nav2, people, planner, policy, robot, train
 
     yield from (docs.signal_table(SENSED), docs.robot_file_table(), docs.signal_table(COMMANDED))
     yield from (
-        docs.parameter_table(node.PARAMETERS) for node in (robot, policy, guard, planner, nav2, map, people, train)
+        docs.parameter_table(node.PARAMETERS)
+        for node in (robot, policy, guard, planner, nav2, goal_action, map, people, train)
     )
 
 
@@ -383,7 +384,7 @@ def test_every_topic_and_service_is_described() -> None:
     page = docs.text("docs/topics.md")
     for name, kind in topics.TYPES.items():
         assert f"\n| `{name}` | `{kind}` |" in page
-    for name in (topics.RESET, topics.ARM, topics.ESTOP, topics.CLEAR_ESTOP):
+    for name in (topics.RESET, topics.ARM, topics.ESTOP, topics.CLEAR_ESTOP, topics.GOAL_HOLD):
         assert f"\n| `{name}` | `std_srvs/srv/" in page
 
 

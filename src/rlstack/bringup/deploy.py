@@ -21,6 +21,7 @@ from rlstack.bringup.verification_check import only_simulator, require_verificat
 from rlstack.errors import UserError
 from rlstack.files import write_json
 from rlstack.interfaces import topics
+from rlstack.interfaces.nav2_messages import PACKAGE as NAV2_MESSAGES
 from rlstack.nodes.kind_topics import kind_topics
 from rlstack.policies import family_departures, load_policy
 from rlstack.policies.robot_envelope import changed_numbers
@@ -134,6 +135,12 @@ def deploy(
     from rlstack.nodes.runtime import prepare_environment
 
     prepare_environment()
+    if not NAV2_MESSAGES.is_installed():
+        print(
+            "rlstack: goals are taken by topic; the action NavigateToPose needs nav2_msgs: sudo apt install"
+            f" ros-jazzy-nav2-msgs with a system ROS 2, or `{NAV2_MESSAGES.command}`.",
+            flush=True,
+        )
     policies = [process for process in system.processes if "goal_yaw" in process.parameters]
     deployment = deployment_of(load_robot(robot, sha256=system.robot_sha256))
     inputs = [port.name for port in system.contract.inputs] if system.contract is not None else []

@@ -17,7 +17,9 @@ from rlstack.bringup.params_file import with_params_file
 from rlstack.bringup.robot_group import absolute_file, is_simulator, robot_group
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
+from rlstack.interfaces.nav2_messages import PACKAGE as NAV2_MESSAGES
 from rlstack.interfaces.signals import SENSED
+from rlstack.nodes.goal_topics import has_goal
 from rlstack.policies import find_policy, load_policy
 from rlstack.policies.proven import proven_for
 from rlstack.policies.record import read_record
@@ -119,6 +121,7 @@ def deploy_system(
     proof = {} if record is None else record.proof_of(sha256)
     late = None if contract is None else proven_for(contract, proof)
     late_s = 0.0 if late is None else late.most(late.known("odometry_delay_s", "observation_delay_s"), 0.0)
+    goals = commander.name == "planner" or (commander.name == "policy" and ports is not None and has_goal(ports.inputs))
     types, sensors = deployment.command_parameters(given), deployment.sensor_parameters(given)
     remappings = remapped(remap)
 
@@ -174,6 +177,8 @@ def deploy_system(
         for helper in helpers:
             parameters = {"robot": file, **helper.parameters, **sensors}
             processes.append(node(space, helper.name, parameters, helper.why, when_it_ends=goes_on))
+        if goals and NAV2_MESSAGES.is_installed():
+            processes.append(node(space, "goal_action", {}, "goals come by topic alone", when_it_ends=goes_on))
     return System(
         name="deploy",
         processes=tuple(processes),

@@ -68,6 +68,8 @@ ESTOP = "estop"
 POLICY_RESET = POLICY_PREFIX + RESET
 """Service of a policy node whose policy keeps state: start anew, with the next observation."""
 CLEAR_ESTOP = "clear_estop"
+GOAL_HOLD = "goal/hold"
+"""Service of a policy's or planner's node: make the present position the goal."""
 
 WORLD_FRAME = "odom"
 BODY_FRAME = "base_link"

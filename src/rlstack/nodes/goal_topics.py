@@ -11,6 +11,7 @@ import numpy as np
 from rlstack.arrays import Array
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import NANOSECONDS, pose_message
+from rlstack.robots import frames
 
 PERIOD_S = 0.1
 """Period of the distance."""
@@ -87,6 +88,16 @@ class GoalTopics:
         if reached != self._reached:
             self._reached = reached
             self._send(topics.GOAL_REACHED, reached)
+
+    def present(self, signals: Signals) -> dict[str, Array] | None:
+        """Return the goal that holds the present position and heading; None: the signals do not have it."""
+        place = self._point.position(signals)
+        if place is None:
+            return None
+        wanted = pursued(signals)
+        turn = signals.get("orientation", np.array([0.0, 0.0, 0.0, 1.0]) if wanted is None else wanted[1])
+        heading = frames.from_yaw(frames.yaw(turn)) if "orientation" in signals else turn
+        return {"goal_position": np.array(place), "goal_orientation": heading}
 
     def _is_within(self, distance_m: float) -> bool:
         if distance_m > self._point.tolerance_m:

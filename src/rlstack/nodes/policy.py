@@ -156,6 +156,8 @@ class PolicyNode(ManagedNode):
         # path wins over a simultaneous goal.
         for topic in sorted(by_topic.keys() - {topics.GOAL}, key=lambda topic: topic != topics.GOAL_PATH):
             self._subscribe(topic, by_topic[topic])
+        if goals:
+            self.server(Trigger, topics.GOAL_HOLD, self._on_hold)
         self._check: LiveCheck | None = None
         self._checked: str | None = None
         if self.parameters["live_check"] and robot is not None and not self._lock_step:
@@ -252,6 +254,18 @@ class PolicyNode(ManagedNode):
         if self._goal_topics is not None:
             seen = {**self._loop.seen, **self._waypoint_signals()}
             self._goal_topics.publish(self._answered_ns, seen, self._has_arrived())
+
+    def _on_hold(self, request: Any, response: Any) -> Any:
+        goal = None if self._goal_topics is None else self._goal_topics.present(self._loop.seen)
+        if not self.active or goal is None:
+            response.message = "Not active, or no observation has arrived yet."
+            return response
+        self._received |= {topics.GOAL, topics.GOAL_PATH}
+        self._set_goal(**goal)
+        self._goal_taken()
+        x, y, z = goal["goal_position"].tolist()
+        response.success, response.message = True, f"It holds its position, {x:.2f} {y:.2f} {z:.2f} m."
+        return response
 
     def _goal_taken(self) -> None:
         if self._goal_topics is not None:

@@ -26,6 +26,8 @@ _REPEATED_S = 0.5
 """Time after which an unanswered request is sent again: all of them may come twice."""
 _TRIGGER = "std_srvs/srv/Trigger"
 _POLL_S = 0.01
+_POLICY = topics.POLICY_PREFIX.rstrip("/")
+"""Below a robot's namespace, its policy has a reset, too."""
 
 
 class RobotClient:
@@ -88,7 +90,8 @@ class RobotClient:
 
     def unguarded(self) -> list[str]:
         """Return the namespaces of simulated robots without a guard."""
-        return sorted(set(self._offering(topics.RESET)) - set(self.guarded()))
+        resettable = [name for name in self._offering(topics.RESET) if not name.endswith(f"/{_POLICY}")]
+        return sorted(set(resettable) - set(self.guarded()))
 
     def find(self, wanted: Sequence[str] = ()) -> list[str]:
         """Return the namespaces of all robots with a guard, once no more appear or all that are wanted are there.

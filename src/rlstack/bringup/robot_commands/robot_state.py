@@ -26,7 +26,10 @@ REMEDIES = {
     _ESTOP: "`rlstack estop --clear`, then `rlstack arm`",
 }
 """What to do, by the guard's mode."""
-TAKEN_OVER = "once it stands, `rlstack disarm` and `rlstack arm` let its policy command again"
+TAKEN_OVER = (
+    "a policy that was only late commands again by itself; otherwise, once the robot stands, `rlstack disarm` and"
+    " `rlstack arm`"
+)
 
 
 @dataclass(frozen=True)
