@@ -38,9 +38,10 @@ class GoalWatch:
     Args:
         node: A node, whose executor serves the subscriptions.
         within: What precedes the robot's topics: its namespace and a slash; empty: the node's own namespace.
+        sends: Whether goals are sent, too; otherwise :meth:`send` must not be called.
     """
 
-    def __init__(self, node: Any, within: str = "") -> None:
+    def __init__(self, node: Any, within: str = "", sends: bool = True) -> None:
         self.mode, self.reason = "", ""
         self.interventions = -1
         """Number of takeovers; -1: not known yet."""
@@ -63,15 +64,14 @@ class GoalWatch:
         subscribe(topics.GOAL_ACTIVE, self._on_active, "latched")
         subscribe(topics.GOAL_DISTANCE, self._on_distance, "event")
         subscribe(topics.GOAL_REACHED, self._on_reached, "latched")
-        self._goals = node.create_publisher(
-            topics.type_of(topics.GOAL), within + topics.GOAL, topics.quality("latched")
-        )
+        kind, quality = topics.type_of(topics.GOAL), topics.quality("latched")
+        self._goals: Any = node.create_publisher(kind, within + topics.GOAL, quality) if sends else None
 
     @property
     def heard(self) -> bool:
         """Whether the guard's mode is known, and something hears goals and says what it pursues."""
         known = bool(self.mode) and self.interventions >= 0 and self.active is not None
-        return known and self._goals.get_subscription_count() > 0
+        return known and self._goals is not None and self._goals.get_subscription_count() > 0
 
     @property
     def is_off(self) -> bool:

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 from rlstack.errors import UserError
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.runtime import ManagedNode
+from rlstack.nodes.train_action import POLL_S, TrainAction, missing
 from rlstack.processes import die_with_parent
 from rlstack.yaml_files import parse_yaml
 
@@ -39,6 +40,7 @@ PARAMETERS = (
     Parameter("recipe", "quadrotor_hover", "Name of the training recipe, or the path of its YAML file."),
     Parameter("out", "", "The run's folder, which must not exist yet; it receives policy.onnx."),
     Parameter("seed", -1, "Overrides the recipe's seed; -1: keep it.", minimum=-1, maximum=2**31 - 1),
+    Parameter("start", True, "Start at once; otherwise with the first goal of the action train/run."),
     Parameter("overrides", "[]", 'More recipe fields as a JSON list, such as ["envs=16", "task_settings.rate_hz=50"].'),
 )
 
@@ -63,13 +65,16 @@ class TrainNode(ManagedNode):
         super().__init__(overrides, **options)
         self._process: Any = None
         self._progress: dict[str, Any] = {}
+        self._action: TrainAction | None = None
+        self._end: tuple[str, Any] | None = None
 
     def configure(self) -> None:
         """Check the parameters and create the topics."""
         from std_msgs.msg import String
         from std_srvs.srv import Trigger
 
-        if not self.parameters["out"]:
+        self._starts = self.parameters["start"]
+        if not self.parameters["out"] and self._starts:
             raise UserError("The train node needs a folder for its run: --ros-args -p out:=FOLDER.")
         self._request = TrainingRequest(
             recipe=self.parameters["recipe"],
@@ -81,15 +86,27 @@ class TrainNode(ManagedNode):
         self._sender = self.publisher(String, PROGRESS, "latched")
         self.server(Trigger, STOP, self._on_stop)
         self._logged = -LOG_EVERY_S
+        if not (why := missing()):
+            self._action = TrainAction(self, self._begin, self._ask_to_stop)
+        elif self._starts:
+            self.get_logger().info(f"Progress is on {PROGRESS}; {why}.")
+        else:
+            raise UserError(f"start:=false waits for a goal, but {why}.")
 
     def activate(self) -> None:
-        """Start training."""
+        """Start training, or wait for a goal."""
+        if self._action is not None and self.executor is not None and hasattr(self.executor, "general_period_s"):
+            self.executor.general_period_s = POLL_S
+        self.every(0.1, self._poll)
+        if self._starts:
+            self._start()
+
+    def _start(self) -> None:
         context = multiprocessing.get_context("spawn")  # ROS's threads do not survive a fork
         self._connection, theirs = context.Pipe(duplex=False)
         self._process = context.Process(target=work, args=(theirs, self._request, os.getpid()), name="training")
         self._process.start()
         theirs.close()
-        self.every(0.1, self._poll)
 
     def deactivate(self) -> None:
         """Let training save and stop."""
@@ -98,40 +115,82 @@ class TrainNode(ManagedNode):
     def cleanup(self) -> None:
         """Make sure that no training process is left."""
         self._stop_training()
+        action, self._action = self._action, None
+        if action is not None:
+            action.close()
 
     def status(self) -> tuple[str, dict[str, Any]]:
         """Report the progress of training."""
         return "", self._progress
 
+    def _begin(self, goal: Any) -> str:
+        """Begin the training of a goal, or attach it to the one that runs; return why not."""
+        if self._end is not None:
+            return "training has ended"
+        if self._process is not None:
+            same = goal.recipe in ("", self._request.recipe) and goal.out in ("", str(self._request.out))
+            return "" if same and not goal.overrides else "another training is running"
+        given = self._request
+        out = Path(goal.out) if goal.out else given.out
+        if out == Path(""):
+            return "it names no folder for the run: give out"
+        words = (*given.overrides, *goal.overrides)
+        if not all("=" in word for word in words):
+            return "overrides are not all field=value"
+        self._request = TrainingRequest(goal.recipe or given.recipe, out, given.seed, words)
+        self._start()
+        return ""
+
     def _poll(self) -> None:
+        if self._action is not None:
+            self._action.poll()
+        if self._end is not None:
+            self._finish(*self._end)
+        elif self._process is not None:
+            self._receive()
+
+    def _receive(self) -> None:
+        """Take the messages of the training process."""
         try:
             while self._connection.poll():
                 kind, content = self._connection.recv()
                 if kind == "progress":
                     self._progress = content
                     self._sender.publish(self._string(data=json.dumps(content)))
+                    if self._action is not None:
+                        self._action.progress(content)
                     self._log()
-                elif kind == "error":
-                    self._stop_training()
-                    raise UserError(content)
-                elif kind == "stopped":
-                    self._stop_training()
-                    raise UserError(
+                    continue
+                self._stop_training()
+                if kind == "stopped":
+                    content = (
                         f"Training was stopped before its end; `rlstack train --resume {self._request.out}` goes on."
                     )
                 elif kind == "cancelled":
-                    self._stop_training()
-                    raise UserError("Training was stopped before its first step.")
-                else:
-                    self._stop_training()
-                    self.get_logger().info(f"Training has ended: {self._request.out / 'policy.onnx'}")
-                    os.kill(os.getpid(), signal.SIGTERM)  # the regular exit of every node: status 0
-                    return
+                    content = "Training was stopped before its first step."
+                self._tell_end(kind, content)
+                return
         except EOFError:
             self._process.join(5.0)
-            raise UserError(
-                f"Training exited unexpectedly (status {self._process.exitcode}): see its log lines above."
-            ) from None
+            status = self._process.exitcode
+            self._tell_end("error", f"Training exited unexpectedly (status {status}): see its log lines above.")
+
+    def _tell_end(self, kind: str, content: Any) -> None:
+        """Tell the action's client; the node ends once it has heard."""
+        self._end = kind, content
+        if self._action is not None:
+            done = kind == "done"
+            policy = str(self._request.out / "policy.onnx") if done else ""
+            self._action.end(done, policy, "Training has ended." if done else str(content))
+        self._finish(kind, content)
+
+    def _finish(self, kind: str, content: Any) -> None:
+        if self._action is not None and not self._action.delivered:
+            return
+        if kind != "done":
+            raise UserError(content)
+        self.get_logger().info(f"Training has ended: {self._request.out / 'policy.onnx'}")
+        os.kill(os.getpid(), signal.SIGTERM)  # the regular exit of every node: status 0
 
     def _log(self) -> None:
         if time.monotonic() - self._logged >= LOG_EVERY_S:
@@ -143,11 +202,17 @@ class TrainNode(ManagedNode):
                 f" {p['seconds_left']:.0f} s left"
             )
 
-    def _on_stop(self, request: Any, response: Any) -> Any:
+    def _ask_to_stop(self) -> bool:
+        """Make training save and end; return whether there is one."""
         if self._process is None or not self._process.is_alive():
+            return False
+        os.kill(self._process.pid, signal.SIGINT)
+        return True
+
+    def _on_stop(self, request: Any, response: Any) -> Any:
+        if not self._ask_to_stop():
             response.message = "Nothing is being trained."
             return response
-        os.kill(self._process.pid, signal.SIGINT)
         response.success, response.message = True, "Training will save and end."
         return response
 

@@ -88,7 +88,7 @@ class RobotListener:
 
     def __init__(self, node: Any, robot: str) -> None:
         self._node, self._robot = node, robot
-        self._watch = GoalWatch(node, within(robot, ""))
+        self._watch = GoalWatch(node, within(robot, ""), sends=False)
         self._diagnostics: dict[str, Any] = {}
         self._battery: Any = None
         self._arrived: deque[tuple[float, int]] = deque(maxlen=5000)
