@@ -136,7 +136,10 @@ class ManipulatorGuard(Guard[JointsSeen]):
         k = int(np.argmax(over))
         if over[k] <= 0.0:
             return ""
-        return f"{self._names[k]} moves at {seen.velocity[k]:.2f}, over {self._fastest[k]:.2f} (rad/s or m/s)"
+        return (
+            f"{self._names[k]} moves at {seen.velocity[k]:.2f}, over {self._fastest[k]:.2f} (rad/s or m/s): look for a"
+            " push, a load that slips or a wrong reading, then arm it"
+        )
 
     def _begin(self, t: float, seen: JointsSeen) -> None:
         self._limiter.start(t, seen.position)

@@ -96,7 +96,7 @@ class QuadrupedGuard(Guard[Observation]):
     def _act(self, t: float, before: Mode, seen: Observation) -> Decision:
         """Answer the newest observation on the way to a posture, or switch to the mode that is due."""
         if seen.tilt_rad > self.config.fallen_rad:
-            self._stop(f"fallen over: tilted by {seen.tilt_rad:.2f} rad")
+            self._stop(f"fallen over: tilted by {seen.tilt_rad:.2f} rad; set it on its feet, then arm it")
             return self._off(before)
         if self.mode is QuadrupedMode.STAND:
             if broken := self._broken(seen):

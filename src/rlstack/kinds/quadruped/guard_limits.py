@@ -19,7 +19,7 @@ def broken_limit(seen: Observation, config: QuadrupedGuardConfig) -> str:
     """Return which limit the state violates, with the values, or an empty string."""
     if seen.tilt_rad <= config.tilt_rad:
         return ""
-    return f"tilted by {seen.tilt_rad:.2f} rad, over {config.tilt_rad:.2f}"
+    return f"tilted by {seen.tilt_rad:.2f} rad, over {config.tilt_rad:.2f}: set it level on its feet, then arm it"
 
 
 class QuadrupedTargetLimiter:
