@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.interfaces import cdr, topics
-from rlstack.interfaces.image_messages import rgb_array
+from rlstack.interfaces.image_messages import depth_array, rgb_array
 from rlstack.interfaces.messages import NANOSECONDS
 from rlstack.interfaces.signals import Signal
 from rlstack.robots import Camera, lens
@@ -193,7 +193,7 @@ class ImageReader:
 
     def __call__(self, data: bytes) -> tuple[int, dict[str, NDArray[Any]]]:
         """Return the stamp in ns and the image (height, width, 3), uint8; raise ``ValueError`` if it cannot be used."""
-        message = SimpleNamespace(**dict(zip(_NAMES, self._read(data))))
+        message = _message(self._read(data))
         if message.frame_id.rpartition("/")[2] not in self._frames:
             raise ValueError(
                 f"an image in the frame '{message.frame_id}' is from another camera than the policy's: must be"
@@ -201,8 +201,42 @@ class ImageReader:
             )
         if message.encoding not in COLOURED:
             raise ValueError(f"the encoding '{message.encoding}' is not one of {', '.join(COLOURED)}")
-        stamp_ns = message.sec * NANOSECONDS + message.nanosec
-        return stamp_ns, {self._name: fit_image(rgb_array(message), self._wanted)}
+        return _stamp_ns(message), {self._name: fit_image(rgb_array(message), self._wanted)}
+
+
+class DepthReader:
+    """Reads serialized depth Images of one camera.
+
+    Args:
+        name: The camera.
+        frames: Further names that its frame may have.
+    """
+
+    def __init__(self, name: str, frames: Collection[str] = ()) -> None:
+        self._name, self._frames = name, {sensor_frame(name, "optical"), *frames}
+        self._read = cdr.compile_reader(topics.message_type(IMAGE_TYPE), _FIELDS)
+
+    def __call__(self, data: bytes) -> tuple[int, dict[str, NDArray[Any]]]:
+        """Return the stamp in ns and, under the camera's name, the depth (height, width) in m.
+
+        Raises:
+            ValueError: It is no depth image, or of another frame.
+        """
+        message = _message(self._read(data))
+        if message.frame_id.rpartition("/")[2] not in self._frames:
+            raise ValueError(
+                f"it is in the frame '{message.frame_id}' and not in {' or '.join(sorted(self._frames))}: add the"
+                " driver's name to frames of the robot file's camera"
+            )
+        return _stamp_ns(message), {self._name: depth_array(message)}
+
+
+def _message(values: tuple[Any, ...]) -> SimpleNamespace:
+    return SimpleNamespace(**dict(zip(_NAMES, values)))
+
+
+def _stamp_ns(message: SimpleNamespace) -> int:
+    return int(message.sec) * NANOSECONDS + int(message.nanosec)
 
 
 def fit_image(image: NDArray[np.uint8], wanted: ImageGeometry) -> NDArray[np.uint8]:

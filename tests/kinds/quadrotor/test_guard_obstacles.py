@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rlstack.guard import CommonMode
 from rlstack.guard.observation import Observation, parse
+from rlstack.kinds.quadrotor.guard import QuadrotorGuard, QuadrotorMode
 from rlstack.kinds.quadrotor.guard_config import QuadrotorGuardConfig
 from rlstack.kinds.quadrotor.guard_obstacles import SCAN, ObstacleMonitor
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots import Camera, Lidar, frames, load_robot
+from tests.kinds.quadrotor.guard_loop import Loop, good_policy
 
 LIDAR = Lidar(position_m=(0.0, 0.0, 0.03), rays=360, rate_hz=10.0, range_min_m=0.1, range_max_m=8.0)
 FRONT = Camera(
@@ -80,10 +83,10 @@ def test_it_is_braked_for_when_the_way_is_as_short_as_the_stop_and_only_towards_
     obstacles = monitor(lidars={SCAN: LIDAR})
     obstacles.add_pose(seen())
     obstacles.receive_scan(0.0, wall(LIDAR, 1.0))
-    assert obstacles.stopping_m(2.0) == pytest.approx(2.0 * 0.2 + 0.5 * 2.0**2 / 6.0)
     assert obstacles.too_close(seen(vx=1.0)) == ""  # 0.28 m are enough
     why = obstacles.too_close(seen(vx=2.2))
     assert why.startswith("an obstacle is 0.79 m ahead, 0.4 s at 2.20 m/s; stopping takes 0.84 m")
+    assert obstacles.too_close(seen(vx=1.8)) == "" != obstacles.too_close(seen(vx=1.8), 1.0, (8.0, 0.0, 0.0))
     assert obstacles.too_close(seen(vx=-2.2)) == obstacles.too_close(seen(vy=2.2)) == ""
     assert obstacles.too_close(seen()) == ""
 
@@ -156,3 +159,27 @@ def test_a_depth_image_of_another_size_or_camera_is_refused() -> None:
 def test_turned_off_it_uses_no_sensor() -> None:
     robot = quadrotor(lidars={SCAN: LIDAR})
     assert ObstacleMonitor(robot, QuadrotorGuardConfig.from_robot(robot, protective_stop=False)).sensors == ()
+
+
+def test_the_guard_turns_back_from_a_wall_and_hands_over_again() -> None:
+    robot = quadrotor(lidars={SCAN: LIDAR})
+    loop = Loop(QuadrotorGuard(robot), (0.0, 0.0, 1.0))
+    loop.run(0.1, None)
+    assert loop.guard.arm(loop.time_s)[0]
+    at, beyond = good_policy(robot, (0.0, 0.0, 1.0)), good_policy(robot, (2.5, 0.0, 1.0), speed_m_s=2.0)
+
+    def fly(seconds: float, policy: Any) -> None:
+        for _ in range(round(seconds * 10)):
+            x = float(loop.quad.state["position"][0])
+            loop.guard.obstacles.receive_scan(loop.time_s, wall(LIDAR, 1.5 - x))
+            loop.run(0.1, policy)
+
+    fly(1.0, at)
+    assert loop.guard.warning == ""
+    fly(1.5, beyond)
+    assert QuadrotorMode.RETURN in loop.transitions()
+    fly(3.0, at)
+    assert loop.transitions()[-1] is CommonMode.POLICY
+    assert max(p[0] for p in loop.positions) < 1.5 - 0.2
+    loop.run(1.0, at)
+    assert "nothing new from scan" in loop.guard.warning

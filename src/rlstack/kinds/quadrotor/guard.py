@@ -14,6 +14,7 @@ from rlstack.guard.observation import Observation, parse
 from rlstack.kinds.quadrotor.guard_config import QuadrotorGuardConfig
 from rlstack.kinds.quadrotor.guard_fallback import HoverFallback
 from rlstack.kinds.quadrotor.guard_limits import beyond_fence, broken_limit, inside_m, is_outside, over_limit
+from rlstack.kinds.quadrotor.guard_obstacles import ObstacleMonitor
 from rlstack.kinds.quadrotor.guard_plausibility import JumpCheck
 from rlstack.kinds.quadrotor.spec import Quadrotor
 
@@ -74,6 +75,8 @@ class QuadrotorGuard(Guard[Observation]):
         super().__init__(robot, config)
         self._fallback = HoverFallback(robot, self.config)
         self._jumps = JumpCheck(robot, self.config)
+        self.obstacles = ObstacleMonitor(robot, self.config)
+        """What its lidar and depth cameras see; their messages go to it."""
         self._upright_t = 0.0
         self._turned_back_t: deque[float] = deque()
 
@@ -82,11 +85,15 @@ class QuadrotorGuard(Guard[Observation]):
         if isinstance(seen, str):
             return seen
         recent = stamp_s - self._newest_stamp_s <= self.config.observation_timeout_s
-        return self._jumps.refuses(self._seen if recent else None, seen) or seen
+        if refused := self._jumps.refuses(self._seen if recent else None, seen):
+            return refused
+        self.obstacles.add_pose(seen)
+        return seen
 
     def _forget_stamps(self) -> None:
         super()._forget_stamps()
         self._jumps.forget()
+        self.obstacles.forget()
 
     def _broken_limit(self, seen: Observation) -> str:
         """Return why the policy must not have the robot: where it commands, only what it cannot be turned back from."""
@@ -100,7 +107,13 @@ class QuadrotorGuard(Guard[Observation]):
         return outside or over_limit(seen, self.config, self.config.overrun)
 
     def _near_limit(self, seen: Observation) -> str:
-        return broken_limit(seen, self.config, self.config.turn_back_share, self._jumps.acceleration)
+        how = self.config.turn_back_share, self._jumps.acceleration
+        return broken_limit(seen, self.config, *how) or self.obstacles.too_close(seen, *how)
+
+    @property
+    def warning(self) -> str:
+        """What diagnostics warn of in any mode; see :attr:`Guard.warning`."""
+        return "; ".join(filter(None, (super().warning, self.obstacles.missing)))
 
     def _turn_back(self, t: float, before: Mode, reason: str) -> Decision:
         config, turned = self.config, self._turned_back_t
@@ -183,7 +196,7 @@ class QuadrotorGuard(Guard[Observation]):
     def _is_calm(self, seen: Observation) -> bool:
         """Return whether the robot that was turned back may be handed over: slow, upright and inside the fence."""
         inside = inside_m(seen, self.config) > self.config.inside_m - self.config.takeoff_tolerance_m
-        return inside and not broken_limit(seen, self.config, CALM)
+        return inside and not broken_limit(seen, self.config, CALM) and not self.obstacles.too_close(seen, CALM)
 
     def _act(self, t: float, before: Mode, seen: Observation) -> Decision:
         """Answer the newest observation with the classical controller, or switch to the mode that is due."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from rlstack.arrays import Array
 from rlstack.guard.observation import Observation
 from rlstack.kinds.quadrotor.guard_config import QuadrotorGuardConfig
+from rlstack.kinds.quadrotor.guard_limits import STILL, stopping_m
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots import Camera, Lidar, frames
 
@@ -44,8 +46,9 @@ class ObstacleMonitor:
     """Knows what the newest scan and depth images have measured, in ``odom``.
 
     An obstacle counts as in the way if it is within the robot's radius and a clearance of the straight line along the
-    velocity. Directions that no sensor covers, and pixels without a measurement, count as free: it sees only what its
-    sensors see.
+    velocity. What a scan hits counts at any height, because a lidar tilts with the robot and then sees a wall above or
+    below where the robot flies into it. Directions that no sensor covers, and pixels without a measurement, count as
+    free: it sees only what its sensors see.
 
     Args:
         robot: Its radius, its lidar called ``scan`` with one ring, and its depth cameras.
@@ -148,12 +151,12 @@ class ObstacleMonitor:
         """
         towards = np.asarray(direction, dtype=float)
         length = float(np.linalg.norm(towards))
-        points = self._points(seen.stamp_s)
+        points = self._points(seen)
         if not length or not len(points):
             return math.inf
         towards = towards / length
         off = points - seen.position
-        off = off[(points[:, 2] > self._config.floor_m + _FLOOR_M) & (np.linalg.norm(off, axis=1) > self._radius_m)]
+        off = off[np.linalg.norm(off, axis=1) > self._radius_m]
         along = off @ towards
         aside = np.linalg.norm(off - along[:, None] * towards, axis=1)
         reach = self._radius_m + self._config.clearance_m
@@ -163,17 +166,21 @@ class ObstacleMonitor:
         way = along[met] - np.sqrt(reach * reach - aside[met] ** 2)
         return max(0.0, float(way.min()))
 
-    def stopping_m(self, speed_m_s: float) -> float:
-        """Return the distance in which the robot reacts and brakes to a standstill, m."""
-        return speed_m_s * (self._config.reaction_s + 0.5 * speed_m_s / self._config.braking_m_s2)
+    def too_close(self, seen: Observation, share: float = 1.0, acceleration: Sequence[float] = STILL) -> str:
+        """Return what the robot would hit if it did not brake now, with the time to it, or an empty string.
 
-    def too_close(self, seen: Observation) -> str:
-        """Return what the robot would hit if it did not brake now, with the time to it, or an empty string."""
+        Args:
+            seen: The robot's state.
+            share: Share of the way to the obstacle in which it must be able to stop.
+            acceleration: (3,) m/s^2, ``odom``: present until braking begins.
+        """
         speed = math.hypot(*seen.linear_velocity)
         if not self._measured or speed < _SLOWEST_M_S:
             return ""
+        along = sum(v * a for v, a in zip(seen.linear_velocity, acceleration)) / speed
+        needed_m = stopping_m(speed, along, self._config)
         way_m = self.nearest_obstacle_m(seen, seen.linear_velocity)
-        if way_m > (needed_m := self.stopping_m(speed)):
+        if share * way_m > needed_m:
             return ""
         return (
             f"an obstacle is {way_m:.2f} m ahead, {way_m / speed:.1f} s at {speed:.2f} m/s; stopping takes"
@@ -191,19 +198,20 @@ class ObstacleMonitor:
         measured.stamp_s, measured.points, measured.placed = stamp_s, points, None
         return ""
 
-    def _points(self, now_s: float) -> Array:
-        """Return the points of all measurements that have not expired, (points, 3) m in ``odom``."""
+    def _points(self, seen: Observation) -> Array:
+        """Return the points of all measurements that have not expired and are not the floor, (points, 3) m."""
         found = [np.empty((0, 3))]
-        for measured in self._measured.values():
-            if measured.points is None or now_s - measured.stamp_s > measured.timeout_s:
+        for name, measured in self._measured.items():
+            if measured.points is None or not self._poses or seen.stamp_s - measured.stamp_s > measured.timeout_s:
                 continue
-            if measured.placed is None and self._poses:
-                stamp_s, position, orientation = min(self._poses, key=lambda pose: abs(pose[0] - measured.stamp_s))
+            placed = measured.placed
+            if placed is None:
+                _, position, orientation = min(self._poses, key=lambda pose: abs(pose[0] - measured.stamp_s))
                 placed = np.asarray(position) + frames.rotate(np.asarray(orientation), measured.points)
-                if stamp_s < measured.stamp_s and self._poses[-1][0] < measured.stamp_s:
-                    found.append(placed)  # a newer pose may still fit better
-                    continue
-                measured.placed = placed
-            if measured.placed is not None:
-                found.append(measured.placed)
+                placed = placed[placed[:, 2] > self._config.floor_m + _FLOOR_M]
+                if self._poses[-1][0] >= measured.stamp_s:  # otherwise a newer pose may still fit better
+                    measured.placed = placed
+            if name == SCAN:
+                placed = np.column_stack((placed[:, :2], np.full(len(placed), seen.position[2])))
+            found.append(placed)
         return np.concatenate(found)

@@ -2,24 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Backend, Signals
+from rlstack.interfaces.image_reader import DepthReader
 from rlstack.interfaces.messages import RotorMessage
+from rlstack.interfaces.scan_messages import ScanReader, scan_geometry
 from rlstack.interfaces.signal_reader import SignalReader
 from rlstack.interfaces.signals import COMMANDED
+from rlstack.kinds.quadrotor.guard import QuadrotorGuard
+from rlstack.kinds.quadrotor.guard_obstacles import SCAN
 from rlstack.kinds.quadrotor.spec import Quadrotor
-from rlstack.nodes.kind_topics import Filler, KindTopics, simulated
+from rlstack.nodes.kind_topics import Filler, GuardSubscriptions, KindTopics, simulated
 from rlstack.nodes.parameters import ParameterSet
+from rlstack.nodes.sensor_readers import SCAN_PARAMETERS
 
 _SPEED = "rotor_speed"
 
 
+class ObstacleSubscriptions(GuardSubscriptions):
+    """Subscribes to the scans and depth images that the guard looks for obstacles in.
+
+    See :class:`rlstack.nodes.kind_topics.GuardSubscriptions`.
+    """
+
+    def __init__(self, node: Any, guard: QuadrotorGuard) -> None:
+        super().__init__(node, guard)
+        obstacles = guard.obstacles
+        for name in obstacles.sensors:
+            kind = "scan" if name == SCAN else f"{name}/{topics.DEPTH}"
+            self.counts |= {f"{kind}s": 0, f"{kind}s refused": 0}
+        if obstacles.lidar is not None:
+            frame = node.parameters["scan_frame"]
+            wanted, zero_is_far = scan_geometry(obstacles.lidar), node.parameters["zero_is_far"]
+            reader = ScanReader(wanted, (frame,) if frame else (), zero_is_far=zero_is_far)
+            on_scan = partial(self._on_measurement, "scan", reader, lambda s, v: obstacles.receive_scan(s, v[SCAN]))
+            node.subscriber(topics.message_type(topics.SCAN_TYPE), SCAN, on_scan, self._quality, raw=True)
+        for name, camera in obstacles.cameras.items():
+            topic = topics.camera_topic(name, topics.DEPTH)
+            on_depth = partial(
+                self._on_measurement,
+                topic,
+                DepthReader(name, camera.frames),
+                lambda s, v, name=name: obstacles.receive_depth(s, name, v[name]),
+            )
+            image = topics.message_type(topics.CAMERA_TYPES[topics.DEPTH])
+            node.subscriber(image, topic, on_depth, self._quality, raw=True)
+
+    def _on_measurement(self, kind: str, read: Any, receive: Callable[[float, Signals], str], data: bytes) -> None:
+        if (received := self._received(kind, read, data)) is None:
+            return
+        stamp, values = received
+        if (times := self._node.times_of(stamp)) is None:
+            return
+        if problem := receive(times[1], values):
+            self.counts[f"{kind}s refused"] += 1
+            self._node.warn(f"A {kind} was refused: {problem}.", kind)
+        else:
+            self.counts[f"{kind}s"] += 1
+
+
 class QuadrotorTopics(KindTopics):
     """See :class:`rlstack.nodes.kind_topics.KindTopics`."""
+
+    GUARD_PARAMETERS = SCAN_PARAMETERS
+    GUARD_SUBSCRIPTIONS = ObstacleSubscriptions
 
     observed = topics.ODOM
     command_topic = topics.ROTOR_COMMAND
