@@ -62,7 +62,7 @@ def test_a_wall_in_scan_and_depth_is_known_to_the_guard(listener: Listener, tmp_
         listener.until(lambda: node.status()[1]["front/depths refused"] == 1, "a depth image of another size refused")
         assert node.status()[1]["scans refused"] == 0
         observe(1.5)
-        assert "an obstacle is 0." in node.guard.obstacles.too_close(node.guard._newest)
+        assert "an obstacle is 0." in node.guard.obstacles.too_close(node.guard._newest)  # type: ignore[attr-defined]
         assert "front" not in node.status()[0]
     finally:
         node.stop()

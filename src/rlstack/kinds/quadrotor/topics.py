@@ -33,38 +33,38 @@ class ObstacleSubscriptions(GuardSubscriptions):
 
     def __init__(self, node: Any, guard: QuadrotorGuard) -> None:
         super().__init__(node, guard)
-        obstacles = guard.obstacles
-        for name in obstacles.sensors:
-            kind = "scan" if name == SCAN else f"{name}/{topics.DEPTH}"
-            self.counts |= {f"{kind}s": 0, f"{kind}s refused": 0}
+        self._obstacles = obstacles = guard.obstacles
         if obstacles.lidar is not None:
             frame = node.parameters["scan_frame"]
             wanted, zero_is_far = scan_geometry(obstacles.lidar), node.parameters["zero_is_far"]
-            reader = ScanReader(wanted, (frame,) if frame else (), zero_is_far=zero_is_far)
-            on_scan = partial(self._on_measurement, "scan", reader, lambda s, v: obstacles.receive_scan(s, v[SCAN]))
-            node.subscriber(topics.message_type(topics.SCAN_TYPE), SCAN, on_scan, self._quality, raw=True)
+            read = ScanReader(wanted, (frame,) if frame else (), zero_is_far=zero_is_far)
+            self._subscribe(SCAN, SCAN, topics.SCAN_TYPE, read)
         for name, camera in obstacles.cameras.items():
-            topic = topics.camera_topic(name, topics.DEPTH)
-            on_depth = partial(
-                self._on_measurement,
-                topic,
-                DepthReader(name, camera.frames),
-                lambda s, v, name=name: obstacles.receive_depth(s, name, v[name]),
+            read_depth = DepthReader(name, camera.frames)
+            self._subscribe(
+                name, topics.camera_topic(name, topics.DEPTH), topics.CAMERA_TYPES[topics.DEPTH], read_depth
             )
-            image = topics.message_type(topics.CAMERA_TYPES[topics.DEPTH])
-            node.subscriber(image, topic, on_depth, self._quality, raw=True)
 
-    def _on_measurement(self, kind: str, read: Any, receive: Callable[[float, Signals], str], data: bytes) -> None:
-        if (received := self._received(kind, read, data)) is None:
+    def _subscribe(self, sensor: str, topic: str, kind: str, read: Callable[[bytes], Any]) -> None:
+        self.counts |= {f"{topic}s": 0, f"{topic}s refused": 0}
+        receive = partial(self._on_measurement, sensor, topic, read)
+        self._node.subscriber(topics.message_type(kind), topic, receive, self._quality, raw=True)
+
+    def _on_measurement(self, sensor: str, topic: str, read: Callable[[bytes], Any], data: bytes) -> None:
+        if (received := self._received(topic, read, data)) is None:
             return
         stamp, values = received
         if (times := self._node.times_of(stamp)) is None:
             return
-        if problem := receive(times[1], values):
-            self.counts[f"{kind}s refused"] += 1
-            self._node.warn(f"A {kind} was refused: {problem}.", kind)
+        if sensor == SCAN:
+            problem = self._obstacles.receive_scan(times[1], values[SCAN])
         else:
-            self.counts[f"{kind}s"] += 1
+            problem = self._obstacles.receive_depth(times[1], sensor, values[sensor])
+        if problem:
+            self.counts[f"{topic}s refused"] += 1
+            self._node.warn(f"A message on {topic} was refused: {problem}.", topic)
+        else:
+            self.counts[f"{topic}s"] += 1
 
 
 class QuadrotorTopics(KindTopics):
