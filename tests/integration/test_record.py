@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -54,3 +56,38 @@ def test_topics_become_a_bag_and_an_episode(listener: Listener, tmp_path: Path) 
     with pytest.raises(UserError, match="must be a folder that does not exist yet"):
         again.start()
     again.destroy_node()
+
+
+def test_a_disk_that_fills_ends_the_recording_in_a_sentence(listener: Listener, tmp_path: Path) -> None:
+    from rlstack.nodes.record import RecordNode
+
+    bag = tmp_path / "bag"
+    node = RecordNode({"out": str(bag), "topics": ["joint_states"]}, context=listener.context)
+    node.start()
+    (heard,) = (s for s in node.subscriptions if s.topic_name == "/joint_states")
+    limits, before = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(
+        resource.RLIMIT_FSIZE, (1_000_000, limits[1])
+    )  # as a full disk: a write comes back with an error
+    try:
+        with pytest.raises(
+            UserError, match=r"^The recording ended: cannot write to the bag .*: File too large\. .*room"
+        ):
+            for _ in range(100):
+                heard.callback(bytes(1_000_000))
+        node.stop()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+        node.destroy_node()
+    assert 0 < sum(path.stat().st_size for path in bag.iterdir()) <= 1_000_000
+
+
+def test_a_bag_that_cannot_be_created_is_refused(listener: Listener, tmp_path: Path) -> None:
+    from rlstack.nodes.record import RecordNode
+
+    (tmp_path / "file").write_text("")
+    node = RecordNode({"out": str(tmp_path / "file" / "bag")}, context=listener.context)
+    with pytest.raises(UserError, match=r"out: cannot write the bag .*file/bag: File exists"):
+        node.start()
+    node.destroy_node()

@@ -26,7 +26,10 @@ _LATCHED = frozenset(
 
 
 class RecordNode(ManagedNode):
-    """Records while it is active; the bag is complete after deactivation or when a signal ends the process."""
+    """Records while it is active; the bag is complete after deactivation or when a signal ends the process.
+
+    A disk that fills ends the node with a ``UserError``; no other node waits for it.
+    """
 
     NAME: ClassVar[str] = "record"
     PARAMETERS: ClassVar[tuple[Parameter, ...]] = PARAMETERS
@@ -35,7 +38,7 @@ class RecordNode(ManagedNode):
         super().__init__(overrides, **options)
         self._writer: Any = None
         self._counts: dict[str, int] = {}
-        self._bags = 0
+        self._bags, self._out = 0, Path()
 
     def configure(self) -> None:
         """Open the bag and subscribe."""
@@ -48,10 +51,16 @@ class RecordNode(ManagedNode):
         out = Path(f"{given}-{self._bags + 1}" if self._bags else given)
         if not given or out.exists():
             raise UserError(f"out: '{out if given else given}' must be a folder that does not exist yet.")
-        out.parent.mkdir(parents=True, exist_ok=True)
         rosbag2, store = import_library("rosbags.rosbag2", "data"), message_definitions()
-        self._writer = rosbag2.Writer(out, version=9, storage_plugin=rosbag2.StoragePlugin.MCAP)
-        self._writer.open()
+        try:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            writer = rosbag2.Writer(out, version=9, storage_plugin=rosbag2.StoragePlugin.MCAP)
+            writer.open()
+        except OSError as error:
+            raise UserError(
+                f"out: cannot write the bag {out}: {error.strerror}. Check that its folder can be written and has room."
+            ) from error
+        self._writer, self._out = writer, out
         self._bags += 1
         for name in self.parameters["topics"] or types:
             connection = self._writer.add_connection(self.resolve_topic_name(name), types[name], typestore=store)
@@ -62,8 +71,12 @@ class RecordNode(ManagedNode):
         """Close the bag."""
         self._counts = {}
         writer, self._writer = self._writer, None
-        if writer is not None:
+        if writer is None:
+            return
+        try:
             writer.close()
+        except OSError as error:
+            raise self._cut_short(error) from error
 
     def status(self) -> tuple[str, dict[str, Any]]:
         """Report the number of recorded messages by topic."""
@@ -72,10 +85,21 @@ class RecordNode(ManagedNode):
     def _keeper(self, name: str, connection: Any) -> Callable[[bytes], None]:
         def keep(data: bytes) -> None:
             if self.active and self._writer is not None:
-                self._writer.write(connection, self.get_clock().now().nanoseconds, data)
+                try:
+                    self._writer.write(connection, self.get_clock().now().nanoseconds, data)
+                except OSError as error:
+                    self._writer = None  # closing it would write again
+                    raise self._cut_short(error) from error
                 self._counts[name] = self._counts.get(name, 0) + 1
 
         return keep
+
+    def _cut_short(self, error: OSError) -> UserError:
+        return UserError(
+            f"The recording ended: cannot write to the bag {self._out}: {error.strerror}. What was written"
+            " before lacks its index (`mcap recover` makes one). Make room there and record again; the robot is not"
+            " affected."
+        )
 
 
 def recorded_topics(robot: RobotSpec) -> dict[str, str]:
