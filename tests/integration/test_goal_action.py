@@ -62,8 +62,8 @@ with nodes(
     assert any(0.0 < feedback.distance_remaining < 1.5 for feedback in heard), heard
     assert heard[-1].current_pose.header.frame_id == "odom" and heard[-1].navigation_time.nanosec > 0
 
-    first = send(2.0, 0.0, 1.0)
-    second = send(-2.0, 0.0, 1.0)
+    first = send(0.7, 0.0, 1.2)
+    second = send(-0.2, 0.0, 1.2)
     status, told = result(first)
     assert status == GoalStatus.STATUS_ABORTED
     print(told.error_msg)

@@ -73,7 +73,22 @@ def test_a_goal_is_sent_then_pursued_then_reached(robot: Robot, watch: GoalWatch
     assert watch.outcome().state == "reached" and watch.distance_m == 0.05
 
 
-def test_a_takeover_is_told_with_the_guards_reason(robot: Robot, watch: GoalWatch) -> None:
+def test_a_guard_that_turns_the_robot_back_and_hands_over_again_does_not_end_the_goal(
+    robot: Robot, watch: GoalWatch
+) -> None:
+    watch.send(goal(1.0))
+    robot.pursues(1.0)
+    robot.says(topics.GUARD_INTERVENTIONS, 4)
+    robot.says(topics.GUARD_MODE, "return")
+    assert watch.outcome().state == "pursued"
+    robot.says(topics.GUARD_MODE, "policy")
+    assert watch.outcome().state == "pursued"
+
+
+def test_a_takeover_that_lasts_is_told_with_the_guards_reason(
+    robot: Robot, watch: GoalWatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(goal_watch, "HANDED_BACK_WITHIN_S", 0.0)
     watch.send(goal(1.0))
     robot.pursues(1.0)
     robot.says(topics.GUARD_INTERVENTIONS, 4)

@@ -13,7 +13,11 @@ TAKEN_WITHIN_S = 3.0
 """A goal that is not pursued after this long was refused, or nothing hears it."""
 SILENT_S = 3.0
 """A distance that is not published for this long is no longer measured."""
+HANDED_BACK_WITHIN_S = 3.0
+"""A guard that has turned the robot back, and lets the policy command again within this, has not ended the goal."""
 _SAME_M = 1e-3
+_POLICY = "policy"
+"""The guard's mode in which the policy commands."""
 
 OFF = ("disarmed", "estop")
 """The guard's modes in which the robot does not move."""
@@ -52,6 +56,7 @@ class GoalWatch:
         self._distance_at = -math.inf
         self._sent_at: float | None = None
         self._intervened = 0
+        self._intervened_at = -math.inf
         self._pursued: Any = None
         self._replaced = False
 
@@ -89,7 +94,10 @@ class GoalWatch:
         if self._sent_at is None:
             return Outcome("failed", "no goal was sent")
         now = time.monotonic()
-        if self.is_off or self.interventions > self._intervened:
+        if self.interventions > self._intervened and self.mode == _POLICY:
+            self._intervened = self.interventions
+        intervenes = self.interventions > self._intervened and now - self._intervened_at > HANDED_BACK_WITHIN_S
+        if self.is_off or intervenes:
             return Outcome("failed", self.taken_over)
         if self._pursued is None:
             if now - self._sent_at < TAKEN_WITHIN_S:
@@ -115,6 +123,8 @@ class GoalWatch:
         self.reason = message.data
 
     def _on_interventions(self, message: Any) -> None:
+        if message.data > self.interventions:
+            self._intervened_at = time.monotonic()
         self.interventions = message.data
 
     def _on_active(self, message: Any) -> None:
