@@ -10,6 +10,7 @@ import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry
+from rclpy.duration import Duration
 from std_msgs.msg import String
 
 from rlstack.interfaces import topics
@@ -30,6 +31,8 @@ class Reader(ManagedNode):
         for use in QUALITIES:
             self.subscriber(PoseStamped, topics.GOAL, lambda message: None, use)
         self.publisher(String, "said", "sensor_in")
+        self.publisher(String, "heard", "command")
+        self.publisher(String, "late", "command")
 
 
 @pytest.fixture
@@ -56,13 +59,19 @@ def test_others_are_named_with_what_does_not_fit(listener: Listener, reader: Rea
     other.create_publisher(Odometry, "/odom", topics.quality("sensor_in"))
     other.create_publisher(PoseStamped, "/goal", topics.quality("command"))  # fits one of the two subscriptions
     other.create_subscription(String, "/said", lambda message: None, topics.quality("command"))
-    listener.until(lambda: len(reader.watch.problems) == 2, "the other's discovery", 20.0)
-    unread, unheard = sorted((problem.sentence for problem in reader.watch.problems), key=len, reverse=False)
-    if "subscribes" in unread:
-        unread, unheard = unheard, unread
+    other.create_subscription(String, "/heard", lambda message: None, topics.quality("command"))  # fits
+    late = topics.quality("command")
+    late.deadline = Duration(seconds=1.0)
+    other.create_subscription(String, "/late", lambda message: None, late)
+    listener.until(lambda: len(reader.watch.problems) == 3, "the other's discovery", 20.0)
+    said = [problem.sentence for problem in reader.watch.problems]
+    unread, unheard, late_one = (
+        next(one for one in said if topic in one) for topic in ("publishes /odom", "to /said", "to /late")
+    )
     assert unread.startswith("/far/other publishes /odom with a quality of service from which this node receives")
-    assert "best effort publisher and reliable subscription" in unread
+    assert "reliability: the publisher's is best effort, the subscription's reliable" in unread
     assert unheard.startswith("/far/other subscribes to /said with a quality of service that this node's does not")
+    assert "deadline: the subscription asks for 1 s" in late_one
 
 
 def test_another_type_is_named(listener: Listener, reader: Reader, other: Any) -> None:

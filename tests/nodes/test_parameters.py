@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,13 +84,52 @@ class TestParameterSet:
         [
             ("rate:=fast", "rate: 'fast' is not allowed: must be a number"),
             ("rate:=0.1", "rate: 0.1 is not allowed: must be between 0.5 and 10"),
-            ("raet:=1.0", "Unknown parameter 'raet'. Nearest: rate"),
             ("mode:=slwo", "must be one of fast, slow"),
         ],
     )
     def test_bad_initial_values_are_refused(self, context: rclpy.Context, argument: str, words: str) -> None:
         with pytest.raises(UserError, match=words.replace(".", r"\.")):
             ParameterSet(node(context, "-p", argument), ALL)
+
+    def test_names_of_other_nodes_are_ignored_and_said(
+        self, context: rclpy.Context, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        group = tmp_path / "group.yaml"
+        group.write_text("/**:\n  ros__parameters:\n    rate: 2.5\n    camera_gain: 3\n")
+        values = ParameterSet(node(context, "--params-file", str(group), "-p", "raet:=1.0"), ALL)
+        assert values["rate"] == 2.5
+        said = capfd.readouterr().err
+        assert "The parameter 'camera_gain' is ignored: this node has none of that name." in said
+        assert "The parameter 'raet' is ignored: this node has none of that name. Nearest: rate." in said
+
+    def test_names_in_python_are_checked(self, context: rclpy.Context) -> None:
+        with pytest.raises(UserError, match=r"Unknown parameter 'raet'\. Nearest: rate"):
+            ParameterSet(node(context), ALL, {"raet": 1.0})
+
+    def test_a_value_in_force_is_shown_and_stays_read_only(self, context: rclpy.Context) -> None:
+        made = node(context)
+        corner = Parameter("corner", (), "Where, m.", each=float)
+        values = ParameterSet(made, [corner, Parameter("limit", math.nan, "Limit, m.", nan=True)])
+        values.show("corner", (1.0, 2.0))
+        values.show("limit", 0.5)
+        assert list(made.get_parameter("corner").value) == [1.0, 2.0] and made.get_parameter("limit").value == 0.5
+        assert values["corner"] == () and math.isnan(values["limit"])  # what was asked for stays known
+        assert made.describe_parameter("limit").description == "Limit, m."
+        (refused,) = made.set_parameters([RosParameter("limit", value=0.1)])
+        assert not refused.successful and made.get_parameter("limit").value == 0.5
+
+    def test_a_node_may_refuse_a_change_with_a_reason(self, context: rclpy.Context) -> None:
+        made = node(context)
+        values = ParameterSet(made, ALL)
+        values.make_live(["mode"])
+        values.check = lambda changes: "not now" if changes.get("mode") == "slow" else ""
+        (refused,) = made.set_parameters([RosParameter("mode", value="slow")])
+        assert not refused.successful and refused.reason == "not now." and values["mode"] == "fast"
+        (taken,) = made.set_parameters([RosParameter("rate", value=2.0)])
+        assert taken.successful
+        values.make_live([])
+        (refused,) = made.set_parameters([RosParameter("mode", value="fast")])
+        assert not refused.successful
 
     def test_live_changes_are_taken_or_refused_with_a_reason(self, context: rclpy.Context) -> None:
         made = node(context)

@@ -21,7 +21,7 @@ from rlstack.interfaces.signals import COMMANDED, SENSED
 from rlstack.interfaces.timing import Arrival, StampClock
 from rlstack.kinds import find_kind
 from rlstack.nodes.command_messages import command_message, without_stamps
-from rlstack.nodes.guard_parameters import guard_config, guard_parameters
+from rlstack.nodes.guard_parameters import GuardLimits, guard_config, guard_parameters
 from rlstack.nodes.kind_topics import kind_topics
 from rlstack.nodes.mode_publisher import ModePublisher
 from rlstack.nodes.parameters import Parameter
@@ -83,6 +83,7 @@ class GuardNode(ManagedNode):
         guard = find_kind(robot.kind).load("guard")
         config = guard_config(guard.CONFIG, robot, self.parameters)
         self.guard: Guard[Any] = guard.from_parameters(robot, config, self.parameters)
+        self._limits = GuardLimits(self.guard, self.parameters)
         signal = COMMANDED[self.guard.COMMAND]
         self._topic = signal.topic
         observed = [SENSED[name] for name in self.guard.OBSERVED]

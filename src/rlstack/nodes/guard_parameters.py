@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from functools import cache
 from typing import Any
 
+from rlstack import schema
 from rlstack.errors import UserError
 from rlstack.kinds import find_kind, kind_names
 from rlstack.nodes.kind_topics import all_kind_topics
@@ -52,6 +53,42 @@ def guard_config(config: type[Any], robot: RobotSpec, parameters: ParameterSet) 
             )
     overrides = {name: parameters[name] for name in given if name in own}
     return config.from_robot(robot, allow_wider=parameters["allow_wider"], **overrides)  # type: ignore[attr-defined]
+
+
+class GuardLimits:
+    """The limits of a guard as parameters: the values in force are shown, and some may be tightened while it runs.
+
+    Args:
+        guard: The guard, with the configuration from the parameters.
+        parameters: Those of the guard node.
+    """
+
+    def __init__(self, guard: Any, parameters: ParameterSet) -> None:
+        self._guard, self._parameters = guard, parameters
+        for field in _declared(type(guard.config)):
+            parameters.show(field.name, getattr(guard.config, field.name))
+        parameters.make_live(guard.LIVE)
+        parameters.check = self._tighten
+
+    def _tighten(self, changes: Mapping[str, Any]) -> str:
+        """Apply live changes of limits; return why they are refused, or an empty string."""
+        wanted = {name: value for name, value in changes.items() if name in self._guard.LIVE}
+        if not wanted:
+            return ""
+        before = self._guard.config
+        for name, value in wanted.items():
+            in_force = getattr(before, name)
+            if not value <= in_force:  # NaN, too
+                return (
+                    f"{name}: {value:g} is wider than the limit in force ({in_force:g}): while the guard runs, limits"
+                    " only become tighter; end it, and start it with a wider one"
+                )
+        try:
+            config = schema.load(type(before), {**vars(before), **wanted}, "guard settings")
+        except UserError as error:
+            return str(error).rstrip(".")
+        refused = self._guard.tighten(config)
+        return f"the robot is beyond that limit now ({refused}): land or stop it first" if refused else ""
 
 
 def _declared(config: type[Any]) -> list[Field[Any]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,8 +96,11 @@ class ParameterSet:
         parameters: Its parameters.
         overrides: Values from Python; the command line's take precedence.
 
+    Unknown names from the command line or a parameter file are ignored, as in any ROS node, because files and launch
+    groups set parameters for several nodes; each is warned of once.
+
     Raises:
-        UserError: An initial value is not allowed, or a parameter name is unknown (nearest names listed).
+        UserError: An initial value is not allowed, or ``overrides`` has an unknown name (nearest names listed).
     """
 
     def __init__(self, node: Any, parameters: Iterable[Parameter], overrides: dict[str, Any] | None = None) -> None:
@@ -104,12 +108,17 @@ class ParameterSet:
 
         self._known = {p.name: p for p in parameters}
         self._values: dict[str, Any] = {}
-        self._result = SetParametersResult
+        self._result, self._showing = SetParametersResult, False
+        self._made_live: set[str] = set()
+        self._node = node
         given = {n: p.value for n, p in getattr(node, "_parameter_overrides", {}).items()}
         where = f"The node '{node.get_name()}'"
-        for name in [*given, *(overrides or {})]:
-            if name not in self._known and name not in _BUILT_IN and not name.startswith("qos_overrides."):
+        for name in overrides or {}:
+            if name not in self._known:
                 raise UserError(f"{where}: {unknown_name('parameter', name, self._known)}")
+        for name in given:
+            if name not in self._known and name not in _BUILT_IN and not name.startswith("qos_overrides."):
+                node.get_logger().warning(f"The parameter '{name}' is ignored: {_nearest(name, self._known)}.")
         for parameter in self._known.values():
             value = given.get(parameter.name, (overrides or {}).get(parameter.name, parameter.default))
             try:
@@ -132,21 +141,56 @@ class ParameterSet:
                 descriptor.integer_range = [IntegerRange(from_value=int(parameter.minimum), to_value=int(top))]
             stored = list(value) if isinstance(value, tuple) else value
             node.declare_parameter(parameter.name, stored, descriptor, ignore_override=True)
+        self.check: Callable[[Mapping[str, Any]], str] = lambda changes: ""
+        """Called with the live changes of one request, which take effect if it returns no reason against them."""
         node.add_on_set_parameters_callback(self._on_set)
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
 
+    def show(self, name: str, value: Any) -> None:
+        """Show ROS tools the value in force of a parameter whose own value only says where that comes from.
+
+        Args:
+            name: The parameter.
+            value: A number, text or tuple, which may be outside of what the parameter allows.
+        """
+        from rclpy.parameter import Parameter as RosParameter
+
+        stored = list(value) if isinstance(value, tuple) else value
+        descriptor, self._showing = self._node.describe_parameter(name), True
+        locked, descriptor.read_only = descriptor.read_only, False
+        try:
+            self._node.set_parameters([RosParameter(name, value=stored)])
+        finally:
+            descriptor.read_only, self._showing = locked, False
+
+    def make_live(self, names: Iterable[str]) -> None:
+        """Let parameters change from now on; the others that were made live no longer do."""
+        names = set(names)
+        for name in names | self._made_live:
+            self._node.describe_parameter(name).read_only = not (self._known[name].live or name in names)
+        self._made_live = names
+
     def _on_set(self, changes: list[Any]) -> Any:
         accepted: dict[str, Any] = {}
+        if self._showing:
+            return self._result(successful=True)
         for change in changes:
             if change.name in self._known:
                 try:
                     accepted[change.name] = self._known[change.name].checked(change.value)
                 except ValueError as error:
                     return self._result(successful=False, reason=f"{error}.")
+        if accepted and (why := self.check(accepted)):
+            return self._result(successful=False, reason=f"{why}.")
         self._values.update(accepted)
         return self._result(successful=True)
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)
+    return f"this node has none of that name. Nearest: {', '.join(near)}" if near else "this node has none of that name"
 
 
 def _show(value: Any) -> str:

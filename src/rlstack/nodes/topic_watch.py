@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -210,12 +211,33 @@ class SinglePublisher:
 
 def _all_incompatible(pairs: Sequence[tuple[Any, Any]]) -> str:
     """Return why a publisher and a subscription of every pair do not fit; empty if one pair does."""
-    from rclpy.qos import QoSCompatibility, qos_check_compatible
+    why = [_incompatible(publisher, subscription) for publisher, subscription in pairs]
+    return why[0] if all(why) else ""
 
-    why = ""
-    for publisher, subscription in pairs:
-        compatibility, reason = qos_check_compatible(publisher, subscription)
-        if compatibility != QoSCompatibility.ERROR:
-            return ""
-        why = why or reason.removeprefix("ERROR: ").rstrip(" ;").lower()
-    return why
+
+def _incompatible(publisher: Any, subscription: Any) -> str:
+    """Return which policy of a publisher is not what a subscription asks for; empty if they fit.
+
+    rclpy's own comparison takes an unset duration and an endless one, which is how ROS lists it, for different.
+    """
+    from rclpy.qos import DurabilityPolicy, LivelinessPolicy, ReliabilityPolicy
+
+    for policy, weak, strong in (
+        ("reliability", ReliabilityPolicy.BEST_EFFORT, ReliabilityPolicy.RELIABLE),
+        ("durability", DurabilityPolicy.VOLATILE, DurabilityPolicy.TRANSIENT_LOCAL),
+        ("liveliness", LivelinessPolicy.AUTOMATIC, LivelinessPolicy.MANUAL_BY_TOPIC),
+    ):
+        if (getattr(publisher, policy), getattr(subscription, policy)) == (weak, strong):
+            said, asked = (one.name.lower().replace("_", " ") for one in (weak, strong))
+            return f"{policy}: the publisher's is {said}, the subscription's {asked}"
+    for policy in ("deadline", "liveliness_lease_duration"):
+        offered, asked_ns = (_finite_ns(getattr(one, policy)) for one in (publisher, subscription))
+        if offered > asked_ns:
+            return f"{policy.replace('_', ' ')}: the subscription asks for {asked_ns * 1e-9:g} s"
+    return ""
+
+
+def _finite_ns(duration: Any) -> float:
+    """Return a duration, ns; infinite if it is unset or endless."""
+    nanoseconds = duration.nanoseconds
+    return math.inf if nanoseconds <= 0 or nanoseconds >= 2**62 else float(nanoseconds)

@@ -69,6 +69,7 @@ class QuadrotorGuard(Guard[Observation]):
         Transition(QuadrotorMode.LAND, CommonMode.DISARMED, "on the floor"),
     )
     ENDS = "no observation, or tumbled"
+    LIVE = frozenset({"tilt_rad", "linear_velocity_m_s", "angular_velocity_rad_s"})
     config: QuadrotorGuardConfig
 
     def __init__(self, robot: Quadrotor, config: QuadrotorGuardConfig | None = None) -> None:

@@ -53,6 +53,7 @@ class QuadrupedGuard(Guard[Observation]):
         Transition(QuadrupedMode.CROUCH, CommonMode.DISARMED, "crouching"),
     )
     ENDS = "fallen over"
+    LIVE = frozenset({"tilt_rad"})
     config: QuadrupedGuardConfig
 
     def __init__(self, robot: Quadruped, config: QuadrupedGuardConfig | None = None) -> None:

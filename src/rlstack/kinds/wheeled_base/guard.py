@@ -62,6 +62,7 @@ class WheeledBaseGuard(Guard[Observation]):
         Transition(WheeledBaseMode.FALLBACK, WheeledBaseMode.STOP, "the planner cannot, or a fault"),
         Transition(WheeledBaseMode.STOP, CommonMode.DISARMED, "standing after a fault, or for long"),
     )
+    LIVE = frozenset({"tilt_rad"})
     config: WheeledBaseGuardConfig
 
     def __init__(
