@@ -247,15 +247,15 @@ class Guard(ABC, Generic[Seen]):
     def tighten(self, config: Any) -> str:
         """Take a configuration that differs in limits of :attr:`LIVE`; return why it is refused, or an empty string.
 
-        A limit that the armed robot is beyond already is refused: the change would end what it is doing.
+        A limit that the armed robot is near or beyond already is refused: the change would end what it is doing.
         """
         before, self.config = self.config, config
         if self.mode.role == "off" or self._seen is None:
             return ""
-        broken = self._broken_limit(self._seen)
-        if broken:
+        beyond = self._broken_limit(self._seen) or self._near_limit(self._seen)
+        if beyond:
             self.config = before
-        return broken
+        return beyond
 
     def clear_estop(self) -> tuple[bool, str]:
         """Go from ESTOP to DISARMED; return whether an emergency stop was set, and the state now."""
