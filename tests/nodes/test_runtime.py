@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import subprocess
@@ -78,6 +79,33 @@ def test_a_node_that_is_still_loading_is_ended_by_ctrl_c_without_a_traceback(tmp
         assert loading.stdout.readline() == "loading\n"
         loading.send_signal(signal.SIGINT)
         assert loading.communicate(timeout=10) == ("", None) and loading.returncode == -signal.SIGINT
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("name", ["robot", "guard", "policy"])
+def test_help_says_what_a_node_does_without_ros(name: str, tmp_path: Path) -> None:
+    (tmp_path / "rclpy").mkdir()
+    (tmp_path / "rclpy" / "__init__.py").write_text("raise ModuleNotFoundError('No module named rclpy')\n")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, "-m", f"rlstack.nodes.{name}", "--help"]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0 and ended.stderr == ""
+    node = importlib.import_module(f"rlstack.nodes.{name}")
+    for parameter in node.PARAMETERS:
+        assert f"\n  {parameter.name} (default " in ended.stdout
+    assert f"rlstack_{name} --ros-args" in ended.stdout and "topics and services:\n  subscribes " in ended.stdout
+
+
+@pytest.mark.integration
+def test_security_without_a_build_for_it_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    enclave = tmp_path / "enclaves" / "rlstack" / "guard"
+    enclave.mkdir(parents=True)
+    secure = {"ENABLE": "true", "STRATEGY": "Enforce", "KEYSTORE": str(tmp_path)}
+    environment = {**os.environ, **{f"ROS_SECURITY_{name}": value for name, value in secure.items()}}
+    command = [sys.executable, "-m", "rlstack.nodes.guard", "--ros-args", "--enclave", "/rlstack/guard"]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 2 and "Traceback" not in ended.stderr
+    assert "ROS security is on (ROS_SECURITY_ENABLE=true), and the node could not be made with it: " in ended.stderr
 
 
 def test_nodes_import_no_torch() -> None:

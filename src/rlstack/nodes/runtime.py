@@ -11,11 +11,14 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, ClassVar
 
 from rlstack.errors import Diverged, UserError
 from rlstack.interfaces import topics
+from rlstack.nodes.node_help import help_text
 from rlstack.nodes.parameters import Parameter, ParameterSet
 from rlstack.nodes.publisher_identity import IdentifiedTake, why_unknown
 from rlstack.nodes.shutdown import remove_left_behind, shut_down
@@ -34,6 +37,8 @@ except ImportError as error:  # require_ros reports it, so that importing a node
     _MISSING_ROS = error
 
 USER_ERROR_STATUS = 2
+_ROSOUT_S = 0.5
+"""Longest wait for readers of /rosout to be discovered, by a node that has just begun and must end."""
 
 _AUTOSTART = Parameter("autostart", True, "Configure and activate without waiting for a lifecycle manager.")
 
@@ -97,7 +102,11 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
         self.failure: Exception | None = None
         self._failed = False
         self.active = False
-        self.parameters = ParameterSet(self, [*self.PARAMETERS, _AUTOSTART], overrides)
+        try:
+            self.parameters = ParameterSet(self, [*self.PARAMETERS, _AUTOSTART], overrides)
+        except UserError as error:
+            self.log_fatal(error)
+            raise
         self.steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._warned_at: dict[str, float] = {}
         self._malformed: Counter[str] = Counter()
@@ -219,6 +228,15 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
         if now - self._warned_at.get(key or sentence, -1e9) >= 5.0:
             self._warned_at[key or sentence] = now
             self.get_logger().warning(sentence)
+
+    def log_fatal(self, error: BaseException) -> None:
+        """Log the error that ends the node, for readers of /rosout; the program prints it, too."""
+        known = isinstance(error, (UserError, Diverged))
+        self.get_logger().fatal(str(error) if known else f"{type(error).__name__}: {_first_line(error)}")
+        end = time.monotonic() + _ROSOUT_S
+        while time.monotonic() < end and self.count_subscribers("/rosout") == 0:
+            time.sleep(0.02)
+        time.sleep(0.2)  # until what was logged has been sent to them
 
     def refuse(self, where: str, why: str) -> None:
         """Count a message that could not be read, and warn of it.
@@ -372,6 +390,10 @@ def run_nodes(make: Callable[[], ManagedNode | Sequence[ManagedNode]], arguments
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, frame: received.append(number))
     die_with_starter()
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if isinstance(make, type) and {"-h", "--help"} & set(takewhile(lambda word: word != "--ros-args", given)):
+        print(help_text(make), end="")
+        return 0
     try:
         require_ros()
         prepare_environment()
@@ -402,7 +424,7 @@ def _run(
         unknown = rclpy.utilities.remove_ros_args(given)[1:]
         if unknown:
             raise UserError(f"Unknown argument '{unknown[0]}': parameters are given as --ros-args -p name:=value.")
-        made = make()
+        made = _make(make)
         nodes = list(made) if isinstance(made, Sequence) else [made]
         for node in nodes:
             executor.add_node(node)
@@ -417,12 +439,30 @@ def _run(
                 if not all([node.fail(error) for node in nodes]):
                     raise
         return 0
+    except Exception as error:
+        for node in nodes[:1]:
+            _quietly(partial(node.log_fatal, error))
+        raise
     finally:
         for node in nodes:
             _quietly(node.stop)
         _quietly(executor.shutdown)
         _quietly(lambda: shut_down(*nodes))
         _quietly(rclpy.try_shutdown)
+
+
+def _make(make: Callable[[], ManagedNode | Sequence[ManagedNode]]) -> ManagedNode | Sequence[ManagedNode]:
+    """Make the nodes; say what is missing if ROS security is asked for and prevents it."""
+    try:
+        return make()
+    except Exception as error:
+        if isinstance(error, UserError) or os.environ.get("ROS_SECURITY_ENABLE", "").lower() != "true":
+            raise
+        raise UserError(
+            "ROS security is on (ROS_SECURITY_ENABLE=true), and the node could not be made with it:"
+            f" {_first_line(error)}. The ROS wheels from PyPI have no security: use a system ROS 2 and the keys of"
+            " docs/security.md, or unset ROS_SECURITY_ENABLE."
+        ) from error
 
 
 def _quietly(action: Callable[[], Any]) -> None:
