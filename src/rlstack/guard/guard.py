@@ -52,7 +52,7 @@ class Guard(ABC, Generic[Seen]):
     COMMAND: ClassVar[str]
     """Name of the commanded signal."""
     LIVE: ClassVar[frozenset[str]] = frozenset()
-    """Limits that :meth:`tighten` changes: those that are read from :attr:`config` wherever they apply."""
+    """Limits that may be tightened while it runs: those read from :attr:`config` wherever they apply."""
     SAFE_MODE: ClassVar[Mode]
     """The mode that keeps the robot safe when the policy cannot command it."""
     TRANSITIONS: ClassVar[tuple[Transition, ...]]
@@ -243,19 +243,6 @@ class Guard(ABC, Generic[Seen]):
             return self._take_over(t, before, reason, may_return=False, advice=advice)
         self._bar_policy(reason, advice)
         return self._no_command(before, reason)
-
-    def tighten(self, config: Any) -> str:
-        """Take a configuration that differs in limits of :attr:`LIVE`; return why it is refused, or an empty string.
-
-        A limit that the armed robot is near or beyond already is refused: the change would end what it is doing.
-        """
-        before, self.config = self.config, config
-        if self.mode.role == "off" or self._seen is None:
-            return ""
-        beyond = self._broken_limit(self._seen) or self._near_limit(self._seen)
-        if beyond:
-            self.config = before
-        return beyond
 
     def clear_estop(self) -> tuple[bool, str]:
         """Go from ESTOP to DISARMED; return whether an emergency stop was set, and the state now."""

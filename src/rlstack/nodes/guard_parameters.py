@@ -10,6 +10,7 @@ from typing import Any
 
 from rlstack import schema
 from rlstack.errors import UserError
+from rlstack.guard.tightening import tighten
 from rlstack.kinds import find_kind, kind_names
 from rlstack.nodes.kind_topics import all_kind_topics
 from rlstack.nodes.parameters import Parameter, ParameterSet
@@ -87,7 +88,7 @@ class GuardLimits:
             config = schema.load(type(before), {**vars(before), **wanted}, "guard settings")
         except UserError as error:
             return str(error).rstrip(".")
-        refused = self._guard.tighten(config)
+        refused = tighten(self._guard, config)
         return f"the robot is beyond that limit now ({refused}): land or stop it first" if refused else ""
 
 

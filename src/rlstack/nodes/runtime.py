@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 from rlstack.errors import Diverged, UserError
 from rlstack.interfaces import topics
+from rlstack.nodes.fatal_errors import first_line, log_fatal, made_securely
 from rlstack.nodes.node_help import help_text
 from rlstack.nodes.parameters import Parameter, ParameterSet
 from rlstack.nodes.publisher_identity import IdentifiedTake, why_unknown
@@ -37,8 +38,6 @@ except ImportError as error:  # require_ros reports it, so that importing a node
     _MISSING_ROS = error
 
 USER_ERROR_STATUS = 2
-_ROSOUT_S = 0.5
-"""Longest wait for readers of /rosout to be discovered, by a node that has just begun and must end."""
 
 _AUTOSTART = Parameter("autostart", True, "Configure and activate without waiting for a lifecycle manager.")
 
@@ -105,7 +104,7 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
         try:
             self.parameters = ParameterSet(self, [*self.PARAMETERS, _AUTOSTART], overrides)
         except UserError as error:
-            self.log_fatal(error)
+            log_fatal(self, error)
             raise
         self.steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._warned_at: dict[str, float] = {}
@@ -229,15 +228,6 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
             self._warned_at[key or sentence] = now
             self.get_logger().warning(sentence)
 
-    def log_fatal(self, error: BaseException) -> None:
-        """Log the error that ends the node, for readers of /rosout; the program prints it, too."""
-        known = isinstance(error, (UserError, Diverged))
-        self.get_logger().fatal(str(error) if known else f"{type(error).__name__}: {_first_line(error)}")
-        end = time.monotonic() + _ROSOUT_S
-        while time.monotonic() < end and self.count_subscribers("/rosout") == 0:
-            time.sleep(0.02)
-        time.sleep(0.2)  # until what was logged has been sent to them
-
     def refuse(self, where: str, why: str) -> None:
         """Count a message that could not be read, and warn of it.
 
@@ -297,7 +287,7 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
         What cannot be released, such as a driver that does not close, finalizes the node.
         """
         self.active, self._failed = False, False
-        sentence = _first_line(self.failure) if self.failure is not None else "a transition failed"
+        sentence = first_line(self.failure) if self.failure is not None else "a transition failed"
         if self._attempt(self._release) == TransitionCallbackReturn.SUCCESS:
             self.get_logger().error(f"{sentence}: everything is stopped and released, the node is unconfigured.")
             return TransitionCallbackReturn.SUCCESS
@@ -417,14 +407,14 @@ def _run(
         # Python's own handlers, above, keep the context alive for an orderly end; the executor wakes often enough.
         rclpy.init(args=given, signal_handler_options=SignalHandlerOptions.NO)
     except Exception as error:  # rclpy raises several private types for invalid user input
-        raise UserError(f"ROS did not accept the command line: {_first_line(error)}") from error
+        raise UserError(f"ROS did not accept the command line: {first_line(error)}") from error
     nodes: list[ManagedNode] = []
     executor = ControlExecutor()
     try:
         unknown = rclpy.utilities.remove_ros_args(given)[1:]
         if unknown:
             raise UserError(f"Unknown argument '{unknown[0]}': parameters are given as --ros-args -p name:=value.")
-        made = _make(make)
+        made = made_securely(make)
         nodes = list(made) if isinstance(made, Sequence) else [made]
         for node in nodes:
             executor.add_node(node)
@@ -441,7 +431,7 @@ def _run(
         return 0
     except Exception as error:
         for node in nodes[:1]:
-            _quietly(partial(node.log_fatal, error))
+            _quietly(partial(log_fatal, node, error))
         raise
     finally:
         for node in nodes:
@@ -451,28 +441,10 @@ def _run(
         _quietly(rclpy.try_shutdown)
 
 
-def _make(make: Callable[[], ManagedNode | Sequence[ManagedNode]]) -> ManagedNode | Sequence[ManagedNode]:
-    """Make the nodes; say what is missing if ROS security is asked for and prevents it."""
-    try:
-        return make()
-    except Exception as error:
-        if isinstance(error, UserError) or os.environ.get("ROS_SECURITY_ENABLE", "").lower() != "true":
-            raise
-        raise UserError(
-            "ROS security is on (ROS_SECURITY_ENABLE=true), and the node could not be made with it:"
-            f" {_first_line(error)}. The ROS wheels from PyPI have no security: use a system ROS 2 and the keys of"
-            " docs/security.md, or unset ROS_SECURITY_ENABLE."
-        ) from error
-
-
 def _quietly(action: Callable[[], Any]) -> None:
     """Run one shutdown step; the next ones must run whatever it raises."""
     try:
         action()
     except Exception as error:
         with contextlib.suppress(OSError):  # the reader of stderr may be gone
-            print(f"While stopping: {_first_line(error)}", file=sys.stderr, flush=True)
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            print(f"While stopping: {first_line(error)}", file=sys.stderr, flush=True)
