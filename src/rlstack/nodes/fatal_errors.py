@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from rlstack.errors import Diverged, UserError
 
-_DISCOVERY_S = 0.5
+_DISCOVERY_S = 1.0
 """Longest wait for readers of /rosout to be discovered, by a node that has just begun and must end."""
 _SENDING_S = 0.2
 
