@@ -69,6 +69,8 @@ class PolicyMonitor:
         self._stamp_s = -math.inf
         self._good_t = -math.inf
         self._good_since_t = math.inf
+        self.answered_t = -math.inf
+        """When the last command came that was on time, s."""
 
     def restart_stamps(self) -> None:
         """Accept any next stamp, because the clock restarted."""
@@ -115,7 +117,7 @@ class PolicyMonitor:
             return problem
         if not self.fresh(t):
             self._good_since_t = t
-        self._stamp_s, self._good_t = stamp_s, t
+        self._stamp_s, self._good_t, self.answered_t = stamp_s, t, t
         return ""
 
     def fresh(self, t: float) -> bool:

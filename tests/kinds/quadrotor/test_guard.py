@@ -525,3 +525,17 @@ def test_a_fault_while_the_guard_acts_bars_the_policy_and_while_off_does_nothing
     assert guard.mode is QuadrotorMode.HOVER and "battery" in guard.reason
     guard.disarm("done")
     assert guard.on_fault(2.1, "again").mode is CommonMode.DISARMED
+
+
+def test_a_policy_that_is_late_now_and_then_is_waited_for_longer_than_one_that_is_gone() -> None:
+    guard = flying()
+    guard.policy_missing(0.01)
+    for k in range(2, 2000):  # a gap of 30 ms every half a second: never on time for a second
+        guard.on_observation(k * PERIOD, k * PERIOD, signals())
+        if k % 50 > 2:
+            guard.on_policy_command(k * PERIOD, k * PERIOD, HOVER)
+        assert guard.mode is QuadrotorMode.HOVER
+    for k in range(2000, 2110):  # a quiet second
+        guard.on_observation(k * PERIOD, k * PERIOD, signals())
+        guard.on_policy_command(k * PERIOD, k * PERIOD, HOVER)
+    assert guard.mode is CommonMode.POLICY

@@ -18,6 +18,8 @@ from rlstack.kinds.quadrotor.guard_obstacles import ObstacleMonitor
 from rlstack.kinds.quadrotor.guard_plausibility import JumpCheck
 from rlstack.kinds.quadrotor.spec import Quadrotor
 
+PATIENCE = 6.0
+"""How many times as long the guard hovers before it lands while a policy that was late still answers."""
 CALM = 0.5
 """Share of the limits below which a robot that was turned back is handed over."""
 LIMIT_ADVICE = "Give a goal farther inside the limits, then arm again; if goals were inside, verify the policy."
@@ -236,7 +238,10 @@ class QuadrotorGuard(Guard[Observation]):
         elif self.mode is QuadrotorMode.HOVER:
             if self._policy_is_back(t) and not self._broken(seen) and self.reset_policy():
                 return self._hand_over(t, before, "the policy is on time again")
-            if in_mode_s >= config.hover_before_landing_s or self.battery.critical:
+            # late now and then: a busy machine
+            answers = self._may_return and t - self._monitor.answered_t <= config.recover_after_s
+            patience_s = (PATIENCE if answers else 1.0) * config.hover_before_landing_s
+            if in_mode_s >= patience_s or self.battery.critical:
                 self._fallback.descend()
                 self._enter(QuadrotorMode.LAND, t, self.battery.critical or self.reason)
         passed, landed = self._fallback.fly(t, seen)
