@@ -27,6 +27,7 @@ LAUNCH_FILE = LaunchFile(
         Argument("world", "World, such as warehouse:7, or a file (simulators only); empty: a floor.", ""),
         Argument("count", "Robots that share the world (simulators only).", "1", integer),
         Argument("namespace", "Namespace of the topics; empty: the robot's name. Several have their own in it.", ""),
+        Argument("frame_prefix", "Prefix of the robot's frames, such as cf1/, for several on one /tf.", ""),
         Argument(
             "goal",
             "Where to hover 'x y z', drive 'x y' or bring an arm's tool 'x y z', m in odom; several: from each start.",

@@ -14,6 +14,7 @@ LAUNCH_FILE = LaunchFile(
         Argument("world", "World, such as warehouse:7, or a file; empty: a floor.", ""),
         Argument("count", "Robots that share the world.", "1", integer),
         Argument("namespace", "Namespace of the topics; empty: the robot's name. Several have their own in it.", ""),
+        Argument("frame_prefix", "Prefix of the robot's frames, such as cf1/, for several on one /tf.", ""),
         Argument("start_height_m", "Start in the air, hovering, m.", "0", number),
         Argument("real_time_factor", "Simulated seconds per second.", "1", number),
         Argument("lock_step", "Let time wait for every command.", "false", boolean),

@@ -16,10 +16,13 @@ from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.map_messages import OCCUPIED, UNKNOWN, read_map
 from rlstack.interfaces.messages import BatteryMessage
+from rlstack.interfaces.tf_messages import TfMessage, Transform
+from rlstack.interfaces.tf_type import tf_type
 from rlstack.nodes.guard import GuardNode
 from rlstack.nodes.map import MapNode
 from rlstack.nodes.planner import PlannerNode
 from rlstack.nodes.policy import PolicyNode
+from rlstack.robots import frames
 from tests.support.bases import turtlebot, write_driving_policy, write_exploring_policy
 from tests.support.rolling import RollingBase
 from tests.support.ros import Listener
@@ -71,6 +74,26 @@ def test_a_policy_drives_a_base_to_its_goal_in_lock_step(
     assert np.abs(np.diff(driven[:, 0])).max() <= rate + 1e-9
     stamps = [stamp for stamp, *_ in base.commands]
     assert stamps == sorted(stamps) and len(set(np.diff(sorted(set(stamps))))) == 1
+
+
+def test_a_goal_in_map_is_reached_where_tf_puts_it_in_odom(
+    listener: Listener, start: Start, driving_policy: Path
+) -> None:
+    base = RollingBase(listener, ROBOT)
+    common = {"robot": ROBOT.name, "lock_step": True}
+    start(GuardNode, auto_arm=True, **common)
+    start(PolicyNode, policy=str(driving_policy), **common)
+    fixed = listener.node.create_publisher(tf_type(), topics.TF_STATIC, topics.quality("latched"))
+    turned = tuple(frames.from_yaw(math.pi / 2).tolist())
+    fixed.publish(TfMessage([Transform("map", "odom", (1.0, 0.0, 0.0, *turned))]).data)
+    goals = listener.node.create_publisher(topics.type_of(topics.GOAL), topics.GOAL, topics.quality("latched"))
+    goal = base.goal(1.0, 0.6)
+    goal.header.frame_id = "map"
+    goals.publish(goal)
+    listener.until(lambda: math.dist(base.pose[:2], (0.6, 0.0)) < 0.1, "the goal")
+    begin = base.stamp_ns
+    listener.until(lambda: base.stamp_ns > begin + 2e9, "2 s")
+    assert math.dist(base.pose[:2], (0.6, 0.0)) < 0.1
 
 
 def test_a_real_base_waits_to_be_armed_and_stops_where_the_policy_dies(
@@ -148,7 +171,7 @@ def test_a_planner_drives_round_a_wall_and_says_that_it_has_arrived_and_the_map_
         column, row = np.floor((np.array([x, y]) - occupancy.origin_m) / occupancy.resolution_m).astype(int)
         return int(occupancy.cells[row, column])
 
-    assert occupancy.frame == topics.WORLD_FRAME
+    listener.until(lambda: read_map(maps[-1]).frame == topics.MAP_FRAME, "the frame map")
     assert OCCUPIED in (state(0.48, 0.0), state(0.52, 0.0))
     assert state(0.2, 0.0) == 0 and state(2.0, 2.6) == UNKNOWN
 

@@ -57,3 +57,19 @@ def test_several_robots_share_a_tree_of_frames_and_a_world(listener: Listener) -
         listener.node.create_subscription(text, f"/cf2/{topics.ROBOT_DESCRIPTION}", models.append, quality)
         listener.until(lambda: models, "a model of a robot that was there before")
         assert read_frames(models[0].data).root == "cf2/base_link"
+
+
+def test_two_simulations_with_prefixes_share_tf_and_each_may_say_that_map_is_odom(listener: Listener) -> None:
+    moved, fixed = listener.hear(topics.TF, "tf"), listener.hear(topics.TF_STATIC, "tf_static")
+    odometry = listener.hear(topics.ODOM, robot="/a")
+    first = NodeProcess("robot", "__ns:=/a", frame_prefix="cf1/", map_to_odom=True)
+    with nodes(first, NodeProcess("robot", "__ns:=/b", frame_prefix="cf2/")):
+        wanted = {("cf1/odom", "cf1/base_link"), ("cf2/odom", "cf2/base_link")}
+
+        def found() -> set[tuple[str, str]]:
+            return {(m.transforms[0].header.frame_id, m.transforms[0].child_frame_id) for m in moved}
+
+        listener.until(lambda: found() == wanted and odometry and fixed, "both robots")
+        assert (odometry[0].header.frame_id, odometry[0].child_frame_id) == ("cf1/odom", "cf1/base_link")
+        parents = {t.child_frame_id: t.header.frame_id for message in fixed for t in message.transforms}
+        assert parents["cf1/odom"] == "cf1/map" and "cf2/odom" not in parents

@@ -89,7 +89,12 @@ def test_the_path_is_a_line_that_stays_until_another_comes() -> None:
         assert line.type == Marker.LINE_STRIP and line.header.frame_id == "odom"
         assert [p.x for p in line.points] == [0.0, 1.0, 2.0] and line.points[0].z == 1.0
         assert line.pose.orientation.w == 1.0 and line.scale.x > 0.0
-    markers.take_path(path(0.0, 5.0, frame="world"))  # refused: the one before stays
+    markers.take_path(path(0.0, 5.0, frame="map"))
+    *_, line = markers.at(0, np.zeros(3), LEVEL).markers
+    assert line.header.frame_id == "map" and len(line.points) == 2
+    markers.take_path(path(0.0, 1.0, 2.0))
+    markers.at(0, np.zeros(3), LEVEL)
+    markers.take_path(path(5.0))  # refused: the one before stays
     assert len(markers.at(0, np.zeros(3), LEVEL).markers[-1].points) == 3
     markers.take_path(path(0.0, 5.0))
     lines = [m for m in markers.at(0, np.zeros(3), LEVEL).markers if m.type == Marker.LINE_STRIP]

@@ -268,6 +268,9 @@ def _without_robot(system: System, guard: Mapping[str, Parameter]) -> System:
             parameters["topic_timeout_s"] = START_S
         if process.name == "guard":
             parameters |= {**patient, **guard}
+        elif "goal_yaw" in process.parameters:
+            box = {name: corner for name, corner in guard.items() if name.startswith("geofence_")}
+            parameters |= {**box, "floor_m": -FAR}
         processes.append(replace(process, parameters=parameters, when_it_ends="stop the rest"))
     return replace(system, name="verify", processes=tuple(processes))
 

@@ -13,7 +13,9 @@ import numpy as np
 from rlstack.arrays import Array
 from rlstack.bringup.node_process import Parameter, Process
 from rlstack.errors import UserError, unknown_name
+from rlstack.interfaces import topics
 from rlstack.interfaces.backend import BACKENDS
+from rlstack.nodes.frames import checked_prefix
 from rlstack.nodes.robot_backends import robot_namespaces
 from rlstack.robots import load_robot
 from rlstack.sim.spawn import start_places
@@ -44,6 +46,8 @@ class RobotGroup:
     simulated: bool
     goal_m: Point | None = None
     """Goal of the world, if it is a map with one."""
+    frames: tuple[dict[str, Parameter], ...] = ({},)
+    """Parameters of each robot's nodes that name its frames."""
     floor_m: tuple[float, ...] | None = None
     """Corners x y x y of the world's floor, m; None: unbounded."""
 
@@ -64,6 +68,7 @@ def robot_group(
     lock_step: bool = False,
     noise_seed: int = 0,
     start_height_m: float = 0.0,
+    frame_prefix: str = "",
 ) -> RobotGroup:
     """Return one robot, or several in one simulation, with their robot node.
 
@@ -71,6 +76,7 @@ def robot_group(
 
     Args:
         start_height_m: Start in the air.
+        frame_prefix: Prefix of all frames.
 
     Raises:
         UserError: An unknown robot, backend or world, an engine that is not installed, or a value out of range.
@@ -90,11 +96,19 @@ def robot_group(
     ):
         if given and not simulated:
             raise UserError(f"{what} needs a simulator, and the backend '{backend}' is not one: leave it out.")
+    prefix: dict[str, Parameter] = {"frame_prefix": checked_prefix(frame_prefix)} if frame_prefix else {}
     place = load_world(world) if world else None
     names = robot_namespaces(spec.name, count)
     if backend == TOPICS:
         space = checked_namespace(namespace)
-        return RobotGroup(process=None, namespaces=(space,), starts_m=np.zeros((1, 3)), fence_m=None, simulated=False)
+        return RobotGroup(
+            process=None,
+            namespaces=(space,),
+            starts_m=np.zeros((1, 3)),
+            fence_m=None,
+            simulated=False,
+            frames=(prefix,),
+        )
     base = checked_namespace(namespace or (spec.name if count == 1 else ""))
     parameters: dict[str, Parameter] = {
         "robot": absolute_file(robot),
@@ -105,6 +119,7 @@ def robot_group(
         **({"world": absolute_file(world)} if world else {}),
         **({"count": count} if count > 1 else {}),
         **({"start_height_m": float(start_height_m)} if start_height_m else {}),
+        **prefix,
     }
     return RobotGroup(
         process=Process(
@@ -118,9 +133,15 @@ def robot_group(
         starts_m=start_places(count, place),
         fence_m=place.bounds_m if place and np.isfinite(place.bounds_m).all() else None,
         simulated=simulated,
+        frames=(prefix,) if count == 1 else tuple(_of_several(frame_prefix, name) for name in names),
         goal_m=_goal(place),
         floor_m=_floor(place),
     )
+
+
+def _of_several(prefix: str, name: str) -> dict[str, Parameter]:
+    """Return the parameters for the frames of one of several robots, which share ``odom``."""
+    return {"frame_prefix": f"{prefix}{name}/", "odom_frame": f"{prefix}{topics.WORLD_FRAME}"}
 
 
 def _goal(place: World | None) -> Point | None:

@@ -169,6 +169,7 @@ class _Monitored:
 
         subscribe(sensed.topic, self._on_place, "sensor_in", raw=True)
         subscribe(topics.GOAL, self._on_goal, "latched")
+        subscribe(topics.GOAL_ACTIVE, self._on_active, "latched")
         listener = PathListener(self._on_path, lambda sentence: None)  # the policy node reports errors
         for use in QUALITIES:
             subscribe(topics.GOAL_PATH, listener, use, raw=True)
@@ -208,12 +209,20 @@ class _Monitored:
         self._seen[self.mode] += 1
 
     def _on_goal(self, message: Any) -> None:
-        position = message.pose.position
-        self._goal, self._path = np.array([position.x, position.y, position.z]), None
+        self._path = None
+        if topics.in_world(message.header.frame_id):  # the policy node transforms others
+            self._on_active(message)
 
-    def _on_path(self, path: GoalPath, *, from_now: bool) -> None:
+    def _on_active(self, message: Any) -> None:
+        position = message.pose.position
+        self._goal = np.array([position.x, position.y, position.z])
+
+    def _on_path(self, stamp_ns: int, path: GoalPath) -> None:
+        if not all(map(topics.in_world, path.frames)):
+            self._path = None
+            return
         first = int(path.stamp_ns[0])
-        self._path_begins_ns = first + (self._last_ns if from_now else 0)
+        self._path_begins_ns = first + (self._last_ns if stamp_ns == 0 else 0)
         time_s = (path.stamp_ns - first) / NANOSECONDS
         self._path = Paths(time_s[None], path.position[None], np.zeros((1, len(time_s))))
 

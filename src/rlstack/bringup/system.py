@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from rlstack.bringup.kind_deployment import DeployOptions, PolicyPorts, deployment_of, policy_ports
 from rlstack.bringup.node_process import Parameter, Process, System, WhenItEnds
 from rlstack.bringup.params_file import with_params_file
@@ -23,7 +25,7 @@ from rlstack.nodes.goal_topics import has_goal
 from rlstack.policies import find_policy, load_policy
 from rlstack.policies.proven import proven_for
 from rlstack.policies.record import read_record
-from rlstack.robots import load_robot
+from rlstack.robots import RobotSpec, load_robot
 from rlstack.sim.world import load_world
 
 DEFAULT_ROBOT = "crazyflie"
@@ -49,6 +51,7 @@ def deploy_system(
     world: str = "",
     count: int = 1,
     namespace: str = "",
+    frame_prefix: str = "",
     goal: Sequence[float] | None = None,
     real_time_factor: float = 1.0,
     lock_step: bool = False,
@@ -73,6 +76,7 @@ def deploy_system(
         count: Number of robots that share the world (simulators only).
         namespace: Namespace of the robot's topics; empty: the robot's name, or with the backend ``topics`` none.
             Several robots have namespaces of their own in it, the robot's name and a number; empty: at the top.
+        frame_prefix: Prefix of the robot's frames, such as ``cf1/``, so that several simulations or robots share /tf.
         goal: Position to hover at, or for a base to drive to (x y suffices), m, in ``odom``; for several robots,
             relative to each start. For an arm, the goal of its tool or object, m in ``base_link``. None: 1 m above the
             start; for a base the world's goal, or its start; for an arm the tool's rest position.
@@ -102,6 +106,7 @@ def deploy_system(
         real_time_factor=real_time_factor,
         lock_step=lock_step,
         noise_seed=noise_seed,
+        frame_prefix=frame_prefix,
     )
     spec, file, given = load_robot(robot), absolute_file(robot), DeployOptions(**options)
     deployment = deployment_of(spec)
@@ -138,18 +143,23 @@ def deploy_system(
             **more,
         )
 
+    fence = deployment.fence(group.fence_m)
+    box = {name: corner for name, corner in fence.items() if name.endswith("_m")}
     processes = []
     if group.process is not None:
         obeys: dict[str, Parameter] = {"command_source": "guard"}
         parameters = {**group.process.parameters, **pinned, **types, **timeouts.robot, **obeys}
         processes.append(replace(group.process, parameters=parameters, remappings=remappings))
-    for space, place in zip(group.namespaces, deployment.goals(group, goal)):
+    for space, place, frames in zip(group.namespaces, deployment.goals(group, goal), group.frames):
+        if not own_simulator:
+            check_goal(spec, place, box)
         guard: dict[str, Parameter] = {
             "robot": file,
             **pinned,
             "lock_step": lock_step,
             "auto_arm": group.simulated if auto_arm is None else auto_arm,
-            **deployment.fence(group.fence_m),
+            **fence,
+            **frames,
             **types,
             **timeouts.guard,
             **({"require_live_check": True} if checks and require_live_check else {}),
@@ -163,9 +173,11 @@ def deploy_system(
             "lock_step": lock_step,
             "topic_timeout_s": START_S * count,
             **sensors,
+            **box,
         }
         commands: dict[str, Parameter] = {
             **commander.parameters,
+            **frames,
             **(waits if commander.waits else {}),
             **({"live_check": True} if checks else {}),
             **({"record_sha256": record.sha256} if checks and proof and record is not None else {}),
@@ -175,7 +187,7 @@ def deploy_system(
         goes_on: WhenItEnds = "let the rest go on"
         processes.append(node(space, commander.name, commands, commander.why, when_it_ends=goes_on))
         for helper in helpers:
-            parameters = {"robot": file, **helper.parameters, **sensors}
+            parameters = {"robot": file, **helper.parameters, **sensors, **frames}
             processes.append(node(space, helper.name, parameters, helper.why, when_it_ends=goes_on))
         if goals and NAV2_MESSAGES.is_installed():
             processes.append(node(space, "goal_action", {}, "goals come by topic alone", when_it_ends=goes_on))
@@ -187,6 +199,25 @@ def deploy_system(
         policy_sha256=sha256,
         robot_sha256=str(pinned.get("robot_sha256", "")),
     )
+
+
+def check_goal(robot: RobotSpec, place: Sequence[float], box: Mapping[str, Any]) -> None:
+    """Refuse a goal that the robot's nodes would refuse.
+
+    Args:
+        robot: The robot.
+        place: The goal.
+        box: Parameters that widen where its goals may be.
+
+    Raises:
+        UserError: It is outside of the robot's limits; the nearest goal inside is named.
+    """
+    limits = robot.goal_limits()
+    if limits is None:
+        return
+    limits = limits.changed(box.get(f"{limits.name}_min_m", ()), box.get(f"{limits.name}_max_m", ()))
+    if why := limits.refusal(np.array(place)):
+        raise UserError(f"The goal {list(place)} is not allowed: {why}.")
 
 
 def check_scene(world: str, ports: PolicyPorts) -> None:
@@ -233,8 +264,8 @@ def simulate_system(
         robot: A robot's name or file.
         backend: A simulator.
         params_file: See :func:`rlstack.bringup.params_file.with_params_file`.
-        options: ``world``, ``count``, ``namespace``, ``real_time_factor``, ``lock_step`` and ``noise_seed`` as in
-            :func:`deploy_system`, and ``start_height_m``, to start in the air.
+        options: ``world``, ``count``, ``namespace``, ``frame_prefix``, ``real_time_factor``, ``lock_step`` and
+            ``noise_seed`` as in :func:`deploy_system`, and ``start_height_m``, to start in the air.
 
     Raises:
         UserError: See :func:`deploy_system`.

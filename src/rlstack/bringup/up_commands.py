@@ -33,6 +33,8 @@ class Deploy:
     """Number of robots that share the world (simulators only)."""
     namespace: str = ""
     """Namespace of the robot's topics; default: the robot's name. Several robots have namespaces of their own in it."""
+    frame_prefix: str = ""
+    """Prefix of the robot's frames, such as cf1/, so that robots of several simulations can share /tf."""
     goal: _Goal = None
     """Where to hover (x y z) or drive (x y), m, in the frame `odom`; with several robots, relative to each start. For
     an arm, the goal of its tool or object (x y z), from its base. Default: 1 m above the start; for a base the world's
@@ -103,6 +105,8 @@ class Simulate:
     """Number of robots that share the world."""
     namespace: str = ""
     """Namespace of the robot's topics; default: the robot's name. Several robots have namespaces of their own in it."""
+    frame_prefix: str = ""
+    """Prefix of the robot's frames, such as cf1/, so that robots of several simulations can share /tf."""
     start_height_m: float = 0.0
     """Start in the air, hovering, m."""
     real_time_factor: float = 1.0

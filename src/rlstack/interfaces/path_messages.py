@@ -38,13 +38,15 @@ class GoalPath:
 
     Args:
         stamp_ns: (points,) when each pose is due, ns, increasing.
-        position: (points, 3) m in ``odom``.
-        orientation: (points, 4) unit quaternions xyzw, ``base_link`` in ``odom``.
+        position: (points, 3) m in ``odom``, or in ``frames``.
+        orientation: (points, 4) unit quaternions xyzw, ``base_link`` in that frame.
+        frames: The frame of each pose, or one for all, as in the message; empty: ``odom``.
     """
 
     stamp_ns: NDArray[np.int64]
     position: Array
     orientation: Array
+    frames: tuple[str, ...] = ("",)
 
     def signals(self, stamp_ns: int) -> dict[str, Array]:
         """Return ``path_time``, ``path_position`` and ``path_orientation`` at ``stamp_ns``.
@@ -65,11 +67,11 @@ def read_path(message: Any) -> GoalPath:
     """Return the content of a ``nav_msgs/Path``.
 
     Raises:
-        ValueError: It is in another frame, has too few poses, stamps that do not increase, a position that is not
-            finite, or an orientation that is not a unit quaternion; the text says which pose.
+        ValueError: It has too few poses, stamps that do not increase, a position that is not finite, or an orientation
+            that is not a unit quaternion; the text says which pose.
     """
     poses = message.poses
-    frames = [header.frame_id for header in (message.header, *(p.header for p in poses))]
+    frames = [p.header.frame_id or message.header.frame_id for p in poses]
     stamp_ns = np.array([stamp_to_ns(p.header.stamp) for p in poses], dtype=np.int64)
     places, turns = [p.pose.position for p in poses], [p.pose.orientation for p in poses]
     position = np.array([(v.x, v.y, v.z) for v in places], dtype=np.float64)
@@ -78,13 +80,10 @@ def read_path(message: Any) -> GoalPath:
 
 
 def _checked(frames: Sequence[str], stamp_ns: NDArray[np.int64], position: Array, orientation: Array) -> GoalPath:
-    """Return the path of these arrays and ``frames``, of path and poses; raise ``ValueError`` as :func:`read_path`."""
+    """Return the path of these arrays and ``frames``, of the poses; raise ``ValueError`` as :func:`read_path`."""
     least, count = DYNAMIC["points"], len(stamp_ns)
     if count < least:
         raise ValueError(f"A path of {count} poses was refused: it needs at least {least}.")
-    for name in dict.fromkeys(frames):
-        if not topics.in_world(name):
-            raise ValueError(f"A path in the frame '{name}' was refused: give it in {topics.WORLD_FRAME}.")
     with np.errstate(over="ignore"):
         length = np.linalg.norm(orientation, axis=1)
     for bad, why in (
@@ -94,7 +93,7 @@ def _checked(frames: Sequence[str], stamp_ns: NDArray[np.int64], position: Array
     ):
         if bad.any():
             raise ValueError(f"A path was refused at pose {int(np.argmax(bad))} (of 0 to {count - 1}): {why}.")
-    return GoalPath(stamp_ns, position, orientation)
+    return GoalPath(stamp_ns, position, orientation, tuple(frames if len(set(frames)) > 1 else frames[:1]))
 
 
 def path_message(
@@ -148,7 +147,7 @@ def _regular(data: bytes) -> tuple[int, GoalPath] | None:
     start_ns, frame, first, poses = found
     stamp_ns = np.concatenate([p["sec"].astype(np.int64) * NANOSECONDS + p["nanosec"] for p in (first, poses)])
     numbers = np.concatenate([first["numbers"], poses["numbers"]])
-    frames = (frame, _text(first["frame"].tobytes()))
+    frames = (_text(first["frame"].tobytes()) or frame,)
     return start_ns, _checked(frames, stamp_ns, numbers[:, :3], numbers[:, 3:])
 
 

@@ -16,6 +16,8 @@ from rlstack.interfaces import cdr, topics
 from rlstack.interfaces.cloud_messages import PointCloudMessage, cloud_fields
 from rlstack.interfaces.messages import stamp_to_ns
 from rlstack.interfaces.signals import FAR_M
+from rlstack.interfaces.transform_buffer import Place, in_odom
+from rlstack.robots import frames
 
 RADIUS_M = 0.25
 """Default radius of a person: that of HEIGHT's simulated people (arXiv 2411.12150)."""
@@ -83,18 +85,20 @@ class PeopleMessage(PointCloudMessage):
         return self.fill_rows(stamp_ns, rows)
 
 
-def read_people(message: Any) -> dict[str, Array]:
+def read_people(message: Any, place: Place = in_odom) -> dict[str, Array]:
     """Return the signals ``people_position``, ``people_velocity`` (people, 3) and ``people_radius`` (people,).
 
     People with non-finite values are dropped. Missing velocities and radii are 0 and :data:`RADIUS_M`. If nobody is
     left, the result is :data:`NOBODY`.
 
+    Args:
+        message: A PointCloud2.
+        place: Returns the pose of the message's frame.
+
     Raises:
         ValueError: It is in another frame, has no fields x, y, or fewer bytes than its size needs.
     """
-    frame = message.header.frame_id
-    if not topics.in_world(frame):
-        raise ValueError(f"the people are in the frame '{frame}': give them in {topics.WORLD_FRAME}")
+    pose = place(message.header.frame_id, stamp_to_ns(message.header.stamp))
     given = {field.name for field in message.fields}
     found = cloud_fields(message, ["x", "y", *(name for name in _FIELDS[2:] if name in given)])
     count = len(found["x"])
@@ -104,9 +108,12 @@ def read_people(message: Any) -> dict[str, Array]:
     table = table[np.isfinite(table).all(axis=1)]
     if not len(table):
         return dict(NOBODY)
+    position, velocity = table[:, :3], np.concatenate([table[:, 3:5], np.zeros((len(table), 1))], axis=1)
+    if pose is not None:
+        position, velocity = pose.points(position), frames.rotate(pose.orientation, velocity)
     return {
-        "people_position": table[:, :3],
-        "people_velocity": np.concatenate([table[:, 3:5], np.zeros((len(table), 1))], axis=1),
+        "people_position": position,
+        "people_velocity": velocity,
         "people_radius": np.maximum(table[:, 5], 0.0),
     }
 
@@ -114,7 +121,10 @@ def read_people(message: Any) -> dict[str, Array]:
 class PeopleReader:
     """Reads a serialized PointCloud2's stamp in ns and the signals of :func:`read_people`."""
 
+    def __init__(self, place: Place = in_odom) -> None:
+        self._place = place
+
     def __call__(self, data: bytes) -> tuple[int, dict[str, Array]]:
         """Return the stamp and the signals; raise ``ValueError`` as :func:`read_people` does."""
         message = cdr.deserialize(data, topics.type_of(topics.PEOPLE))
-        return stamp_to_ns(message.header.stamp), read_people(message)
+        return stamp_to_ns(message.header.stamp), read_people(message, self._place)

@@ -15,6 +15,7 @@ from rlstack.interfaces.messages import NANOSECONDS, NameOrder, leaf_fields
 from rlstack.interfaces.people_messages import PeopleReader
 from rlstack.interfaces.scan_messages import ScanGeometry, ScanReader
 from rlstack.interfaces.trajectory_messages import TrajectoryReader
+from rlstack.interfaces.transform_buffer import Place, in_odom
 
 Read = Callable[[bytes], tuple[Any, dict[str, Array]]]
 """Converts serialized data to the stamp, ns, and signals; raises ``ValueError`` for invalid data."""
@@ -27,7 +28,8 @@ class SignalReader:
         message_class: The message's class; it has a ``header``.
         fields: Dotted field by signal name, see :func:`rlstack.interfaces.messages.leaf_fields`.
         element_names: Order of the elements of named fields, by signal name.
-        in_world: Whether only messages in the world's frame are accepted.
+        place: Returns the pose of the message's frame, by which the signals, a position and an orientation, are
+            transformed; None: whatever frame they are in.
 
     Raises:
         UserError: The message has no such field, or it cannot be read as an array.
@@ -39,7 +41,7 @@ class SignalReader:
         fields: Mapping[str, str],
         element_names: Mapping[str, Sequence[str]] | None = None,
         *,
-        in_world: bool = False,
+        place: Place | None = None,
     ) -> None:
         names = element_names or {}
         self._slices: list[tuple[str, slice]] = []
@@ -67,8 +69,8 @@ class SignalReader:
             raise UserError(
                 f"{message_class.__name__}: two signals read the same field ({', '.join(fields.values())})."
             )
-        self._in_world = in_world
-        if in_world:
+        self._place = place
+        if place is not None:
             wanted.append("header.frame_id")
         self._read = cdr.compile_reader(message_class, wanted)
 
@@ -80,9 +82,8 @@ class SignalReader:
                 empty array.
         """
         values = self._read(data)
-        if self._in_world:
-            _check_frame(values[-1])
         stamp = values[0] * NANOSECONDS + values[1]
+        pose = None if self._place is None else self._place(values[-1], stamp)
         block = np.array(values[2 : self._numbers], dtype=np.float64)
         signals = {signal: block[part] for signal, part in self._slices}
         for signal, order, n, i in self._named:
@@ -90,15 +91,9 @@ class SignalReader:
             signals[signal] = order.arrange(values[n], names, np.array(values[i], dtype=np.float64))
         for signal, i in self._lists:
             signals[signal] = np.array(values[i], dtype=np.float64)
+        if pose is not None:
+            signals = {n: pose.points(v) if len(v) == 3 else pose.turns(v) for n, v in signals.items()}
         return stamp, signals
-
-
-def _check_frame(frame: str) -> None:
-    if not topics.in_world(frame):
-        raise ValueError(
-            f"it is in the frame '{frame}': transform it and give it in {topics.WORLD_FRAME} (map or none is taken for"
-            " that)"
-        )
 
 
 def topic_reader(
@@ -109,6 +104,7 @@ def topic_reader(
     scan: ScanGeometry | None = None,
     scan_frames: Collection[str] = (),
     zero_is_far: bool = False,
+    place: Place = in_odom,
 ) -> Read:
     """Return the reader of some signals of one topic.
 
@@ -119,6 +115,7 @@ def topic_reader(
         scan: The wanted scan geometry.
         scan_frames: ``frames`` of :class:`ScanReader`.
         zero_is_far: ``zero_is_far`` of :class:`ScanReader`.
+        place: Returns the pose of a message's frame, for people and objects.
 
     Raises:
         UserError: The message has no such field, or it cannot be read as an array.
@@ -127,7 +124,7 @@ def topic_reader(
         (name,) = fields
         return ScanReader(scan, scan_frames, zero_is_far=zero_is_far, name=name)
     if message_type == topics.TYPES[topics.PEOPLE]:
-        read_all, wanted = PeopleReader(), tuple(fields)
+        read_all, wanted = PeopleReader(place), tuple(fields)
 
         def read(data: bytes) -> tuple[int, dict[str, Array]]:
             stamp, signals = read_all(data)
@@ -137,5 +134,5 @@ def topic_reader(
     if message_type == topics.TYPES[topics.JOINT_COMMAND]:
         (name,) = fields
         return TrajectoryReader((element_names or {}).get(name, ()), name=name)
-    in_world = message_type == topics.TYPES[topics.OBJECT]  # trackers may publish poses in a camera's frame
-    return SignalReader(topics.message_type(message_type), fields, element_names, in_world=in_world)
+    is_pose = message_type == topics.TYPES[topics.OBJECT]  # trackers may publish poses in a camera's frame
+    return SignalReader(topics.message_type(message_type), fields, element_names, place=place if is_pose else None)

@@ -73,7 +73,8 @@ GOAL_HOLD = "goal/hold"
 
 WORLD_FRAME = "odom"
 BODY_FRAME = "base_link"
-_WORLD_FRAMES = ("", WORLD_FRAME, "map")
+MAP_FRAME = "map"
+"""REP-105's frames: ``map`` to ``odom`` to ``base_link``."""
 
 TYPES: dict[str, str] = {
     ODOM: "nav_msgs/msg/Odometry",
@@ -133,12 +134,12 @@ SCAN_TYPE = "sensor_msgs/msg/LaserScan"
 CLOUD_TYPE = "sensor_msgs/msg/PointCloud2"
 """Type of a lidar with several rings, likewise."""
 
-Quality = Literal["sensor_out", "sensor_in", "sensor_in_reliable", "command", "latched", "event", "tf"]
+Quality = Literal["sensor_out", "sensor_in", "sensor_in_reliable", "command", "latched", "event", "tf", "tf_static"]
 
 
 def in_world(frame: str) -> bool:
-    """Return whether a header's ``frame_id``, with or without a robot's prefix, is the world's; empty counts as it."""
-    return frame.rpartition("/")[2] in _WORLD_FRAMES
+    """Return whether a header's ``frame_id``, with or without a robot's prefix, is ``odom``; empty counts as it."""
+    return frame.rpartition("/")[2] in ("", WORLD_FRAME)
 
 
 def message_type(name: str) -> Any:
@@ -171,13 +172,13 @@ def quality(use: Quality) -> QoSProfile:
     Sensors follow REP-2003: reliable writers, best-effort readers, newest value only. In lock step a lost
     message would stop time, so there the readers are reliable too. Commands are reliable with depth 1;
     a latched topic (guard mode, goal) reaches late subscribers. A latched reader receives from latched writers only.
-    Transforms use the settings of tf2's own broadcasters.
+    Transforms use the settings of tf2's own broadcasters and listeners.
     """
     from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
     return QoSProfile(
         history=HistoryPolicy.KEEP_LAST,
-        depth={"event": 10, "tf": 100}.get(use, 1),
+        depth={"event": 10, "tf": 100, "tf_static": 100}.get(use, 1),
         reliability=ReliabilityPolicy.BEST_EFFORT if use == "sensor_in" else ReliabilityPolicy.RELIABLE,
-        durability=DurabilityPolicy.TRANSIENT_LOCAL if use == "latched" else DurabilityPolicy.VOLATILE,
+        durability=DurabilityPolicy.TRANSIENT_LOCAL if use in ("latched", "tf_static") else DurabilityPolicy.VOLATILE,
     )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from rlstack.arrays import Array
+from rlstack.interfaces import topics
 from rlstack.interfaces.messages import NANOSECONDS
 from rlstack.interfaces.tf_messages import Numbers, Transform
 from rlstack.robots import frames
@@ -70,6 +71,19 @@ class Placed:
         """The pose of the other frame in this one."""
         back = frames.inverse(self.orientation)
         return Placed(-frames.rotate(back, self.position), back, self.stamp_ns)
+
+
+Place = Callable[[str, int], Placed | None]
+"""Returns the pose, in the frame wanted, of a message's ``frame_id`` at its stamp, ns; None: it is that frame.
+
+It raises ``ValueError`` if it has none.
+"""
+
+
+def in_odom(frame: str, stamp_ns: int) -> None:
+    """Take messages in ``odom`` only: a :data:`Place` for those who know no transforms."""
+    if not topics.in_world(frame):
+        raise ValueError(f"it is in the frame '{frame}': transform it and give it in {topics.WORLD_FRAME}")
 
 
 HERE = Placed(np.zeros(3), np.array([0.0, 0.0, 0.0, 1.0]))

@@ -42,14 +42,15 @@ class GoalTopics:
     Args:
         node: The node (:class:`rlstack.nodes.runtime.ManagedNode`).
         point: What is to reach the goal.
+        frame: The frame of goals.
     """
 
-    def __init__(self, node: Any, point: GoalPoint) -> None:
+    def __init__(self, node: Any, point: GoalPoint, frame: str = topics.WORLD_FRAME) -> None:
         names = (topics.GOAL_ACTIVE, topics.GOAL_DISTANCE, topics.GOAL_REACHED)
         uses: tuple[topics.Quality, ...] = ("latched", "event", "latched")
         self._types = {name: topics.type_of(name) for name in names}
         self._publishers = {name: node.publisher(self._types[name], name, use) for name, use in zip(names, uses)}
-        self._point = point
+        self._point, self._frame = point, frame
         self._stamp_ns = -1
         self._goal: Array | None = None
         self._within_ns: int | None = None
@@ -76,7 +77,7 @@ class GoalTopics:
         if self._goal is None or not np.allclose(pose, self._goal, rtol=0.0, atol=1e-6):
             self._goal = pose
             self._within_ns = None
-            active = pose_message(position, orientation, stamp_ns=stamp_ns)
+            active = pose_message(position, orientation, stamp_ns=stamp_ns, frame=self._frame)
             self._publishers[topics.GOAL_ACTIVE].publish(active)
         place = self._point.position(signals)
         if place is None:

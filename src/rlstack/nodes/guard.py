@@ -21,6 +21,7 @@ from rlstack.interfaces.signals import COMMANDED, SENSED
 from rlstack.interfaces.timing import Arrival, StampClock
 from rlstack.kinds import find_kind
 from rlstack.nodes.command_messages import command_message, without_stamps
+from rlstack.nodes.frames import FRAME_PARAMETERS, frames_of
 from rlstack.nodes.guard_parameters import GuardLimits, guard_config, guard_parameters
 from rlstack.nodes.kind_topics import kind_topics
 from rlstack.nodes.mode_publisher import ModePublisher
@@ -28,6 +29,7 @@ from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.policy_reset import PolicyReset
 from rlstack.nodes.robot_parameters import ROBOT_SHA256, checked_robot
 from rlstack.nodes.runtime import ManagedNode
+from rlstack.nodes.transform_listener import TRANSFORM_TIMEOUT
 
 STEADY = 10
 """Consecutive on-time observations before it arms itself: during start-up some arrive late."""
@@ -57,6 +59,8 @@ PARAMETERS = (
         maximum=600.0,
         live=True,
     ),
+    *FRAME_PARAMETERS,
+    TRANSFORM_TIMEOUT,
     *guard_parameters(),
 )
 
@@ -97,6 +101,7 @@ class GuardNode(ManagedNode):
         kind = kind_topics(robot)
         plain = without_stamps(kind.COMMAND_TYPE, self.parameters, lock_step=self.lock_step)
         self._message = command_message(signal.name, names, plain=plain, reach_s=self.guard.config.reach_s)
+        frames_of(self.parameters).mark(self._message.message)
         self._commands = self.publisher(type(self._message.message), self._topic, "command")
         self._shown = ModePublisher(self, self.guard)
         quality: topics.Quality = "sensor_in_reliable" if self.lock_step else "sensor_in"
@@ -132,6 +137,7 @@ class GuardNode(ManagedNode):
     def activate(self) -> None:
         """Start, disarmed."""
         self._stamps = StampClock(self.lock_step)
+        self._kind_subscriptions.start()
         self._origin_ns, self._observed_ns = None, -1
         self._policy_there = False
         self._waiting: tuple[int, Decision] | None = None  # lock step: observation that the policy has not answered
@@ -407,8 +413,12 @@ class GuardNode(ManagedNode):
     def _now_s(self) -> float:
         if self.lock_step:
             return self._seconds(self._observed_ns)
-        now = self._stamps.now_ns(time.monotonic_ns(), time.time_ns())
+        now = self.stamps_now_ns()
         return self._seconds(self._observed_ns if now is None else now)
+
+    def stamps_now_ns(self) -> int | None:
+        """Return the present time on the clock of the observations' stamps; None before the first."""
+        return self._stamps.now_ns(time.monotonic_ns(), time.time_ns())
 
     def times_of(self, stamp_ns: int) -> tuple[float, float] | None:
         """Return the time and the seconds of a stamp on the node's clock; None before the first observation."""

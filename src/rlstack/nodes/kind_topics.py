@@ -31,7 +31,7 @@ class GuardSubscriptions:
     """A guard's subscriptions besides observations and commands: none; a kind whose guard needs more overrides this.
 
     Args:
-        node: The guard node, with ``lock_step``, ``times_of`` and ``on_decision``.
+        node: The guard node, with ``lock_step``, ``times_of``, ``stamps_now_ns`` and ``on_decision``.
         guard: The guard.
     """
 
@@ -45,6 +45,9 @@ class GuardSubscriptions:
         kind = topics.type_of(topics.BATTERY)
         self._read_battery = SignalReader(kind, {name: SENSED[name].field for name in names})
         node.subscriber(kind, topics.BATTERY, self._on_battery, self._quality, raw=True)
+
+    def start(self) -> None:
+        """Begin what runs while the node is active."""
 
     def is_due(self, stamp_ns: int) -> bool:
         """Return whether a message that belongs to the observation of ``stamp_ns`` is still in transit (lock step)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,10 +13,15 @@ from rlstack.control.navigation.occupancy import GridSettings, OccupancyGrids
 from rlstack.control.navigation.planner_interface import Motion, Scanner
 from rlstack.interfaces import topics
 from rlstack.interfaces.map_messages import Occupancy, map_message
+from rlstack.interfaces.tf_messages import TfMessage, Transform
+from rlstack.interfaces.tf_type import tf_type
+from rlstack.interfaces.transform_buffer import TransformBuffer
+from rlstack.nodes.frames import FRAME_PARAMETERS, frames_of
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.posed_scans import Pose, PosedScans
 from rlstack.nodes.runtime import ManagedNode
 from rlstack.nodes.sensor_readers import SCAN_PARAMETERS
+from rlstack.nodes.transform_listener import subscribe_to_transforms
 from rlstack.robots import load_robot
 
 PARAMETERS = (
@@ -24,13 +30,24 @@ PARAMETERS = (
     Parameter("size_m", 20.0, "Side of the map, m; the map moves with the robot.", minimum=1.0, maximum=200.0),
     Parameter("rate_hz", 1.0, "Rate at which a changed map is published, Hz.", minimum=0.01, maximum=20.0),
     *SCAN_PARAMETERS,
+    *FRAME_PARAMETERS,
+    Parameter(
+        "map_to_odom",
+        True,
+        "Publish map to odom as the same, unless another node publishes odom's parent; false: the map is in odom.",
+    ),
 )
+
+_OTHERS_S = 2.0
+"""How long it listens for another publisher of odom's parent before it publishes it."""
 
 
 class MapNode(ManagedNode):
-    """Publishes ``map``, in the frame ``odom``: the occupancy grid of a base's scans so far.
+    """Publishes ``map``, the occupancy grid of a base's scans so far.
 
-    Each scan is placed by odometry. There is no loop closure: the map is as accurate as the odometry.
+    Each scan is placed by odometry. There is no loop closure: the map is as accurate as the odometry. Its frame ``map``
+    is therefore the same as ``odom``, and the node says so on ``/tf_static``; where another node gives ``odom`` a
+    parent, such as localization, it does not, and the map is in ``odom``.
     """
 
     NAME: ClassVar[str] = "map"
@@ -56,15 +73,36 @@ class MapNode(ManagedNode):
         self._counts = self._scans.counts
         self._counts.update(maps=0, jumps=0)
         self._maps = self.publisher(topics.type_of(topics.MAP), topics.MAP, "latched")
+        self._frames = frames_of(self.parameters)
+        self._buffer = TransformBuffer()
+        self._transform: Any = None
+        if self.parameters["map_to_odom"]:
+            subscribe_to_transforms(self, self._buffer)
 
     def activate(self) -> None:
         """Start with an empty map."""
         self._grids.reset()
         self.every(1.0 / self.parameters["rate_hz"], self._publish)
+        self._since = time.monotonic()
 
     def status(self) -> tuple[str, dict[str, Any]]:
-        """Report how many scans are in the map."""
-        return self._scans.status()
+        """Report how many scans are in the map, and whether another node publishes odom's parent, too."""
+        warning, figures = self._scans.status()
+        return self._buffer.conflict(self._frames.odom) or warning, {**figures, "frame": self._frame}
+
+    @property
+    def _frame(self) -> str:
+        """The frame of the map."""
+        return self._frames.odom if self._transform is None else self._frames.map
+
+    def _publish_transform(self) -> None:
+        """Publish that map is odom, unless another node gives odom a parent."""
+        if not self.parameters["map_to_odom"] or self._transform is not None or self._buffer.parent(self._frames.odom):
+            return
+        if time.monotonic() - self._since > _OTHERS_S:
+            self._transform = self.publisher(tf_type(), topics.TF_STATIC, "latched")
+            self._transform.publish(TfMessage([Transform(self._frames.map, self._frames.odom)]).data)
+            self._changed = self._counts["maps"] > 0
 
     def _on_jump(self) -> None:
         self._counts["jumps"] += 1
@@ -78,6 +116,7 @@ class MapNode(ManagedNode):
         self._changed, self._stamp_ns = True, stamp_ns
 
     def _publish(self) -> None:
+        self._publish_transform()
         if not self._changed:
             return
         self._changed = False
@@ -86,6 +125,7 @@ class MapNode(ManagedNode):
             cells=self._grids.states()[0],
             resolution_m=self._grids.settings.resolution_m,
             origin_m=(x, y),
+            frame=self._frame,
             stamp_ns=self._stamp_ns,
         )
         self._maps.publish(map_message(occupancy))

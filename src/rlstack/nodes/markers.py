@@ -31,16 +31,18 @@ class Markers:
     Args:
         robot: The robot, shown by its model's shapes; a ball if it has none.
         name: Namespace of its markers; empty: the robot's name. Several robots in one viewer need different ones.
+        frame: The frame of poses, ``odom`` with the robot's prefix.
     """
 
-    def __init__(self, robot: RobotSpec, name: str = "") -> None:
+    def __init__(self, robot: RobotSpec, name: str = "", frame: str = topics.WORLD_FRAME) -> None:
         try:
             urdf = to_urdf(robot, meshes="uri", frames=False)
         except UserError:
             urdf = _UNKNOWN
         self.name = name or robot.name
         self._appearance = Appearance(urdf)
-        self._array = _shapes(self._appearance, self.name)
+        self.frame = frame
+        self._array = _shapes(self._appearance, self.name, frame)
         self._count = len(self._array.markers)
         self._resting = self._appearance.poses()
         self._new_path: bytes | None = None
@@ -69,10 +71,12 @@ class Markers:
             _, path = read_path_data(data)
         except ValueError:
             return  # the policy node reports what is wrong with it
-        self._array.markers[self._count :] = [path_marker(path.position, f"{self.name}/{topics.GOAL_PATH}")]
+        self._array.markers[self._count :] = [
+            path_marker(path.position, f"{self.name}/{topics.GOAL_PATH}", path.frames[0] or self.frame)
+        ]
 
 
-def world_markers(world: World) -> Any:
+def world_markers(world: World, frame: str = topics.WORLD_FRAME) -> Any:
     """Return a ``visualization_msgs/MarkerArray`` of a world's obstacles, for a latched topic.
 
     It starts with a marker that deletes earlier ones, so that another world replaces it. Movable obstacles are shown
@@ -82,10 +86,11 @@ def world_markers(world: World) -> Any:
 
     kinds = {"box": Marker.CUBE, "cylinder": Marker.CYLINDER, "sphere": Marker.SPHERE}
     clear = Marker(ns="world", action=Marker.DELETEALL)
-    clear.header.frame_id = topics.WORLD_FRAME
+    clear.header.frame_id = frame
     array = MarkerArray(markers=[clear])
     for number, obstacle in enumerate(world.obstacles):
         marker = _marker("world", number, kinds[obstacle.shape], obstacle.size_m)
+        marker.header.frame_id = frame
         _place(marker, np.array(obstacle.position_m), frames.from_yaw(obstacle.yaw_rad))
         opacity = 0.7 if obstacle.can_move else 1.0
         _paint(marker, (*obstacle.colour, opacity))
@@ -93,18 +98,19 @@ def world_markers(world: World) -> Any:
     return array
 
 
-def path_marker(position: Array, name: str = topics.GOAL_PATH) -> Any:
-    """Return a ``visualization_msgs/Marker`` of the line through ``position`` (points, 3) m in ``odom``."""
+def path_marker(position: Array, name: str = topics.GOAL_PATH, frame: str = topics.WORLD_FRAME) -> Any:
+    """Return a ``visualization_msgs/Marker`` of the line through ``position`` (points, 3) m in ``frame``."""
     from geometry_msgs.msg import Point
     from visualization_msgs.msg import Marker
 
     marker = _marker(name, 0, Marker.LINE_STRIP, (PATH_WIDTH_M, 0.0, 0.0))
+    marker.header.frame_id = frame
     _paint(marker, (0.1, 0.5, 0.9, 0.8))
     marker.points = [Point(x=x, y=y, z=z) for x, y, z in position.tolist()]
     return marker
 
 
-def _shapes(appearance: Appearance, name: str) -> Any:
+def _shapes(appearance: Appearance, name: str, frame: str) -> Any:
     from visualization_msgs.msg import Marker, MarkerArray
 
     kinds = {
@@ -116,6 +122,7 @@ def _shapes(appearance: Appearance, name: str) -> Any:
     array = MarkerArray()
     for number, visual in enumerate(appearance.visuals):
         marker = _marker(name, number, kinds[visual.shape], visual.size)
+        marker.header.frame_id = frame
         _paint(marker, visual.colour)
         marker.mesh_resource = visual.mesh
         array.markers.append(marker)

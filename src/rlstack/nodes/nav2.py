@@ -18,6 +18,7 @@ from rlstack.interfaces import topics
 from rlstack.interfaces.messages import field_reader
 from rlstack.interfaces.nav2_messages import PACKAGE
 from rlstack.interfaces.signals import SENSED
+from rlstack.nodes.frames import FRAME_PARAMETERS, frames_of
 from rlstack.nodes.goal_subscriptions import BAD_GOAL, QUALITIES, TWICE_WITHIN_S, is_goal
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.runtime import ManagedNode
@@ -38,7 +39,8 @@ PARAMETERS = (
         nan=True,
     ),
     Parameter("goal_yaw", _NAN, "Heading at goal_position, rad; NaN: 0.", nan=True),
-    Parameter("goal_frame", topics.WORLD_FRAME, "Frame of goal_position, and of goals without a frame."),
+    Parameter("goal_frame", "", "Frame of goal_position, and of goals without a frame; empty: the robot's odom."),
+    *FRAME_PARAMETERS,
     Parameter("server_timeout_s", 30.0, "Time limit for Nav2's action server, s.", minimum=0.1, maximum=3600.0),
 )
 
@@ -82,6 +84,7 @@ class Nav2Node(ManagedNode):
         self._readers = {n: field_reader(kind, SENSED[n].field) for n in ("goal_position", "goal_orientation")}
         for use in QUALITIES:
             self.subscriber(kind, topics.GOAL, self._on_goal, use)
+        self._frames = frames_of(self.parameters)
         self._pending: Any = None
         self._handle: Any = None
         self._number = 0
@@ -136,7 +139,7 @@ class Nav2Node(ManagedNode):
         self._last, self._last_at = goal, now
         if again:
             return
-        message.header.frame_id = message.header.frame_id or self.parameters["goal_frame"]
+        message.header.frame_id = message.header.frame_id or self.parameters["goal_frame"] or self._frames.odom
         self._pending = self._action.Goal(pose=message, behavior_tree=self.parameters["behavior_tree"])
         self._become("waiting for Nav2")
         self._waiting_since = time.monotonic()

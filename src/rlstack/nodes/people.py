@@ -11,6 +11,7 @@ from rlstack.control.navigation.base_model import BaseModel
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import NANOSECONDS, set_stamp
 from rlstack.interfaces.people_messages import PeopleMessage
+from rlstack.nodes.frames import FRAME_PARAMETERS, frames_of
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.posed_scans import Pose, PosedScans
 from rlstack.nodes.runtime import ManagedNode
@@ -29,6 +30,7 @@ PARAMETERS = (
     Parameter("height_m", 1.7, "Height of the markers, m.", minimum=0.1, maximum=3.0),
     Parameter("lock_step", False, "Receive every scan: simulated time waits for a policy that waits for this node."),
     *SCAN_PARAMETERS,
+    *FRAME_PARAMETERS,
 )
 
 MARKERS = "people_markers"
@@ -64,7 +66,8 @@ class PeopleNode(ManagedNode):
         self._scans = PosedScans(self, lidar, self._track, self._forget, quality)
         self._counts = self._scans.counts
         self._counts["people in the last"] = 0
-        self._message, self._last = PeopleMessage(), None
+        self._frame = frames_of(p).odom
+        self._message, self._last = PeopleMessage(self._frame), None
         self._people = self.publisher(topics.type_of(topics.PEOPLE), topics.PEOPLE, "sensor_out")
         self._markers = self.publisher(topics.type_of(topics.MARKERS), MARKERS, "sensor_out")
 
@@ -101,7 +104,10 @@ class PeopleNode(ManagedNode):
         self._last = self._message.fill(stamp_ns, place, velocity, radius, identity)
         self._people.publish(self._last)
         if self._markers.get_subscription_count():
-            self._markers.publish(_markers(stamp_ns, place, velocity, radius, identity, self.parameters["height_m"]))
+            markers = _markers(stamp_ns, place, velocity, radius, identity, self.parameters["height_m"])
+            for marker in markers.markers:
+                marker.header.frame_id = self._frame
+            self._markers.publish(markers)
 
 
 def _markers(stamp_ns: int, place: Array, velocity: Array, radius: Array, identity: Array, height_m: float) -> Any:
@@ -111,7 +117,6 @@ def _markers(stamp_ns: int, place: Array, velocity: Array, radius: Array, identi
     for (x, y), (vx, vy), size, number in zip(place.tolist(), velocity.tolist(), radius.tolist(), identity.tolist()):
         for name, shape in (("people", kind.CYLINDER), ("velocities", kind.ARROW)):
             marker = kind(ns=name, id=int(number) % 2**31, type=shape, action=kind.ADD)
-            marker.header.frame_id = topics.WORLD_FRAME
             set_stamp(marker.header.stamp, stamp_ns)
             marker.lifetime.nanosec = NANOSECONDS // 2
             marker.pose.orientation.w = 1.0

@@ -164,7 +164,8 @@ class PlannerNode(PolicyNode):
         waypoint = None if self._planner is None else self._planner.waypoint
         if self._waypoints is not None and waypoint is not None and not np.array_equal(waypoint, self._waypoint):
             self._waypoint = waypoint.copy()
-            self._waypoints.publish(pose_message(np.append(waypoint, 0.0), stamp_ns=answer.stamp_ns))
+            goal = pose_message(np.append(waypoint, 0.0), stamp_ns=answer.stamp_ns, frame=self._frames.odom)
+            self._waypoints.publish(goal)
 
     def _tick(self) -> None:
         super()._tick()

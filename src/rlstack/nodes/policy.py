@@ -13,12 +13,13 @@ import numpy as np
 from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
-from rlstack.interfaces.messages import NANOSECONDS, field_reader, stamp_to_ns
+from rlstack.interfaces.messages import NANOSECONDS, stamp_to_ns
 from rlstack.interfaces.path_messages import GoalPath
-from rlstack.interfaces.signals import SENSED
 from rlstack.interfaces.timing import Arrival, StampClock
+from rlstack.interfaces.transform_buffer import NoTransform, Placed
 from rlstack.nodes.command_messages import command_message
-from rlstack.nodes.goal_subscriptions import BAD_GOAL, QUALITIES, PathListener, is_goal
+from rlstack.nodes.frames import FRAME_PARAMETERS, frames_of
+from rlstack.nodes.goal_subscriptions import GOAL_PARAMETERS, GoalReceiver, goal_limits
 from rlstack.nodes.goal_topics import PERIOD_S as GOAL_TOPICS_PERIOD_S
 from rlstack.nodes.goal_topics import GoalPoint, GoalTopics, has_goal
 from rlstack.nodes.kind_topics import kind_topics
@@ -30,6 +31,7 @@ from rlstack.nodes.robot_parameters import ROBOT_SHA256, checked_robot
 from rlstack.nodes.runtime import ManagedNode
 from rlstack.nodes.sensor_readers import SCAN_PARAMETERS, cameras_of, every_ns, reader
 from rlstack.nodes.topic_timeout import TopicTimeout
+from rlstack.nodes.transform_listener import TRANSFORM_TIMEOUT, TransformListener
 from rlstack.policies import Contract, Policy, Port, load_policy, robot_name
 from rlstack.policies.proven import proven_for
 from rlstack.policies.record import read_record
@@ -70,6 +72,9 @@ PARAMETERS = (
         "topic_timeout_s", 5.0, "Time limit for the first message of every topic, s.", minimum=0.1, maximum=3600.0
     ),
     *SCAN_PARAMETERS,
+    *FRAME_PARAMETERS,
+    TRANSFORM_TIMEOUT,
+    *GOAL_PARAMETERS,
     Parameter(
         "picture_max_age_s",
         0.0,
@@ -132,6 +137,7 @@ class PolicyNode(ManagedNode):
         )
         self._robot = robot
         self._progress = self._make_progress_checker(contract)
+        self._frames = frames_of(self.parameters, fixed_base=robot is not None and robot.fixed_base)
         self._goal_topics = self._make_goal_topics(contract)
         self._answered_ns = 0
         self._stamps = StampClock(self._lock_step)
@@ -144,17 +150,29 @@ class PolicyNode(ManagedNode):
         self._types = {topic: ports[0].type for topic, ports in by_topic.items()}
         self._received: set[str] = set()
         self._timeout = TopicTimeout(self, self._types, topics.LATCHED)
-        goals = {port.name for port in by_topic.get(topics.GOAL, ())}
-        if topics.GOAL_PATH in by_topic and not goals:  # a goal becomes a path that stays there
-            goals = {"goal_position", "goal_orientation"}
-        if goals:
-            kind = topics.type_of(topics.GOAL)
-            self._goal_readers = {name: field_reader(kind, SENSED[name].field, ()) for name in sorted(goals)}
-            for use in QUALITIES:
-                self.subscriber(kind, topics.GOAL, self._on_goal, use)
+        self._listener = TransformListener(self, lambda: self._stamps.now_ns(time.monotonic_ns(), time.time_ns()))
+        limits = goal_limits(robot, self.parameters)
+        self._goal_inputs = {port.name for port in by_topic.get(topics.GOAL, ())}
+        self._listener.on_change.append(self._on_transforms)
+        self._waiting: dict[str, tuple[float, bytes]] = {}
+        """By topic: since when its messages wait for a transform, and the newest; empty: it was refused."""
+        self._receivers: dict[str, Callable[[bytes], None]] = {}
+        self._default_goal = np.full(4, _NAN)
+        follows, rests = topics.GOAL_PATH in by_topic, topics.GOAL in by_topic or topics.GOAL_PATH in by_topic
+        self._goals = GoalReceiver(
+            self,
+            self._listener,
+            self._frames,
+            limits,
+            self._on_goal if rests else None,
+            self._on_path if follows else None,
+        )
+        given = np.array(self.parameters["goal_position"])
+        if rests and np.isfinite(given).all() and (why := self._goals.refusal(given)):
+            raise UserError(f"goal_position: {given.tolist()} is not allowed: {why}.")
         # Subscriptions are served in the order of creation: a new goal applies to messages that arrive with it, and a
         # path wins over a simultaneous goal.
-        for topic in sorted(by_topic.keys() - {topics.GOAL}, key=lambda topic: topic != topics.GOAL_PATH):
+        for topic in sorted(by_topic.keys() - topics.LATCHED):
             self._subscribe(topic, by_topic[topic])
         if goals:
             self.server(Trigger, topics.GOAL_HOLD, self._on_hold)
@@ -174,6 +192,7 @@ class PolicyNode(ManagedNode):
         self._loop.reset()
         self._use_default_goal()
         self.every(_GOAL_PERIOD_S, self._use_default_goal)  # its parameters are live
+        self._goals.start()
         self.every(GOAL_TOPICS_PERIOD_S, self._publish_goal)
         if self._check is not None:
             self.every(_CHECK_PERIOD_S, self._report_check)
@@ -200,7 +219,8 @@ class PolicyNode(ManagedNode):
             figures["goal"] = self._progress.status
             warning = warning or self._progress.warning
         missing = sorted(self._loop.missing)
-        return (f"waiting for {', '.join(missing)}" if missing else warning), figures
+        warning = self._goals.warning or (f"waiting for {', '.join(missing)}" if missing else warning)
+        return warning, figures
 
     def _load(self) -> tuple[Policy, RobotSpec]:
         """Return the policy to step, and the robot that it is for."""
@@ -240,7 +260,7 @@ class PolicyNode(ManagedNode):
         point = GoalPoint() if self._robot is None else kind_topics(self._robot).goal_point(self._robot, inputs)
         if self._progress is not None:
             point = replace(point, tolerance_m=self.parameters["goal_tolerance_m"])
-        return GoalTopics(self, point)
+        return GoalTopics(self, point, self._frames.goal)
 
     def _waypoint_signals(self) -> Mapping[str, Array]:
         """Return the goal that the node has chosen itself, as signals; empty if it is an input."""
@@ -275,17 +295,14 @@ class PolicyNode(ManagedNode):
         kind = topics.message_type(port.type)
         publisher = self.publisher(kind, topics.POLICY_PREFIX + port.topic, "command")
         message = command_message(port.name, port.element_names)
+        self._frames.mark(message.message)
         return lambda stamp_ns, values: publisher.publish(message.fill(stamp_ns, values))
 
     def _subscribe(self, topic: str, ports: list[Port]) -> None:
         kind = topics.message_type(ports[0].type)
-        if topic == topics.GOAL_PATH:
-            listener = PathListener(self._on_path, self.warn)
-            for use in QUALITIES:
-                self.subscriber(kind, topic, listener, use, raw=True)
-            return
         quality: topics.Quality = "sensor_in_reliable" if self._lock_step else "sensor_in"
-        read = reader(ports, self.parameters, self._robot)
+        read = reader(ports, self.parameters, self._robot, self._place)
+        self._receivers[topic] = lambda data: receive(data)
         loop, stamps, is_trigger = self._loop, self._stamps, topic == self._loop.trigger
 
         def receive(data: bytes) -> None:
@@ -294,11 +311,14 @@ class PolicyNode(ManagedNode):
             try:
                 stamp, values = read(data)
             except ValueError as error:
+                if isinstance(error, NoTransform) and error.later and self._waits(topic, data):
+                    return
                 loop.counts.refused += 1
                 loop.counts.last_refusal = loop.counts.warning = f"{topic}: {error}"
                 self._timeout.refused[topic] = str(error)
                 self.warn(f"A message on the topic {self.resolve_topic_name(topic)} was refused: {error}.", topic)
                 return
+            self._waiting.pop(topic, None)
             if self._check is not None and self._mode in _STANDING:
                 self._measure(self._check, topic, stamp, values)
             arrival = stamps.observe(stamp, time.monotonic_ns(), time.time_ns()) if is_trigger else Arrival.NEXT
@@ -313,6 +333,24 @@ class PolicyNode(ManagedNode):
                 self.warn(f"The policy was not stepped: {loop.counts.last_refusal}", "refused input")
 
         self.subscriber(kind, topic, receive, quality, raw=True)
+
+    def _place(self, frame: str, stamp_ns: int) -> Placed | None:
+        """Return the pose of a message's frame at its stamp; None: it is that of the robot's positions."""
+        if self._frames.is_world(frame):
+            return None
+        return self._listener.lookup(self._frames.world, frame, stamp_ns)
+
+    def _waits(self, topic: str, data: bytes) -> bool:
+        """Keep a topic's newest message until its transform comes; return whether that is still worth it."""
+        since, _ = self._waiting.get(topic, (time.monotonic(), b""))
+        waits = time.monotonic() - since < self._listener.timeout_s
+        self._waiting[topic] = since, data if waits else b""
+        return waits
+
+    def _on_transforms(self) -> None:
+        for topic, (_, data) in list(self._waiting.items()):
+            if data:
+                self._receivers[topic](data)
 
     def _send(self, answer: Answer) -> None:
         for name, values in answer.outputs.items():
@@ -339,6 +377,11 @@ class PolicyNode(ManagedNode):
         position, yaw = np.array(self.parameters["goal_position"]), self.parameters["goal_yaw"]
         if not np.isfinite(position).all():
             return
+        given = np.append(position, yaw)
+        if not np.array_equal(given, self._default_goal, equal_nan=True) and (why := self._goals.refusal(position)):
+            self.warn(f"goal_position {position.tolist()} was refused: {why}.")
+            return
+        self._default_goal = given
         orientation = from_yaw(0.0 if math.isnan(yaw) else yaw)
         if topics.GOAL in self._types and topics.GOAL not in self._received:
             self._set_goal(goal_position=position, goal_orientation=orientation)
@@ -349,26 +392,24 @@ class PolicyNode(ManagedNode):
         stamps = np.array([0, NANOSECONDS])  # a path that stays in place: its time does not matter
         self._loop.on_path(GoalPath(stamps, np.tile(position, (2, 1)), np.tile(orientation, (2, 1))))
 
-    def _on_goal(self, message: Any) -> None:
-        values = {name: read(message) for name, read in self._goal_readers.items()}
-        if not topics.in_world(message.header.frame_id):
-            self.warn(f"A goal in the frame '{message.header.frame_id}' was refused: give it in {topics.WORLD_FRAME}.")
-        elif not is_goal(values):
-            self.warn(BAD_GOAL)
-        else:
-            self._received.add(topics.GOAL)
-            self._set_goal(**values)
+    def _on_goal(self, position: Array, orientation: Array, *, moved: bool) -> None:
+        self._received.add(topics.GOAL)
+        self._set_goal(goal_position=position, goal_orientation=orientation)
+        if not moved:
             self._goal_taken()
 
-    def _on_path(self, path: GoalPath, *, from_now: bool) -> None:
+    def _on_path(self, path: GoalPath, *, from_now: bool, moved: bool) -> None:
         self._received.add(topics.GOAL_PATH)
+        if moved:
+            self._loop.move_path(path)
+            return
         self._loop.on_path(path, from_now=from_now)
         self._goal_taken()
 
     def _set_goal(self, **goal: Array) -> None:
         """Set the goal; for policies that only follow paths, as a path that stays there."""
         if topics.GOAL in self._types:
-            self._loop.on_message(topics.GOAL, 0, {name: goal[name] for name in self._goal_readers})
+            self._loop.on_message(topics.GOAL, 0, {name: goal[name] for name in self._goal_inputs})
         else:
             self._received.add(topics.GOAL_PATH)
             self._rest_at(goal["goal_position"], goal["goal_orientation"])

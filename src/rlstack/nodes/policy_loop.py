@@ -203,6 +203,11 @@ class PolicyLoop:
         if self.trigger in self._stamps:
             self._begin_path(self._stamps[self.trigger])
 
+    def move_path(self, path: GoalPath) -> None:
+        """Follow the same path in another place: its poses are those of ``path``, its stamps stay."""
+        if self._path is not None:
+            self._path = replace(path, stamp_ns=self._path.stamp_ns)
+
     def on_tick(self, now_ns: int) -> Answer | None:
         """Return a command on the last observation if the trigger is slower than the control rate (not in lock step).
 

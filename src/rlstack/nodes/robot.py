@@ -10,6 +10,7 @@ from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Backend, Reading, Signals
 from rlstack.nodes import robot_backends
 from rlstack.nodes.command_messages import without_stamps
+from rlstack.nodes.frames import PREFIX
 from rlstack.nodes.kind_topics import all_kind_topics, kind_topics
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.robot_backends import make_backends
@@ -23,6 +24,12 @@ __all__ = ["PARAMETERS", "RESET_JUMP_NS", "RobotNode", "main"]
 
 PARAMETERS = (
     *robot_backends.PARAMETERS,
+    PREFIX,
+    Parameter(
+        "map_to_odom",
+        False,
+        "Publish map to odom as the same, as where a simulator's odometry is exact and nothing localizes.",
+    ),
     Parameter("lock_step", False, "Simulated time waits for the commands that answer each observation."),
     Parameter("real_time_factor", 1.0, "Simulated seconds per second.", minimum=0.01, maximum=100.0),
     Parameter(

@@ -11,6 +11,7 @@ from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Backend, Reading, Signals
 from rlstack.interfaces.messages import NANOSECONDS, BatteryMessage, ImuMessage, OdometryMessage, pose_message
 from rlstack.nodes.command_source import CommandSource, full_source
+from rlstack.nodes.frames import Frames, checked_prefix
 from rlstack.nodes.goal_subscriptions import QUALITIES
 from rlstack.nodes.kind_topics import Filler, kind_topics
 from rlstack.nodes.markers import Markers
@@ -39,7 +40,7 @@ class RobotTopics:
     Args:
         node: Creates publishers (:class:`rlstack.nodes.runtime.ManagedNode`); commands count while it is active.
         backend: The robot.
-        name: Its namespace under the node's own, and frame prefix; empty: the node's own.
+        name: Its namespace under the node's own, which follows the frame prefix; empty: the node's own.
         counts: Called with this and a command's stamp, ns: whether that command counts.
         on_command: Called with this and the command that was actually sent; empty if it was "off".
 
@@ -57,6 +58,8 @@ class RobotTopics:
     ) -> None:
         self.backend, self.robot, self.name = backend, backend.robot, name
         self.prefix = f"{name}/" if name else ""
+        first = checked_prefix(node.parameters["frame_prefix"])
+        self.frames = Frames(first + self.prefix, first + topics.WORLD_FRAME, shared=bool(name))
         self.kind = kind_topics(self.robot)(self.robot, node.parameters)
         self.observed = self.kind.observed
         """The topic that commands answer."""
@@ -87,7 +90,7 @@ class RobotTopics:
             topic: node.publisher(topics.type_of(topic), self.prefix + topic, "sensor_out") for topic in self.topics
         }
         self._wanted = dict.fromkeys(self.topics, True)
-        self._markers = Markers(self.robot, name)
+        self._markers = Markers(self.robot, name, self.frames.odom)
         self._marker_publisher = node.publisher(topics.type_of(topics.MARKERS), self.prefix + topics.MARKERS, "event")
         self._hears_paths = False
         self.command_topic = self.prefix + self.kind.command_topic
@@ -161,14 +164,10 @@ class RobotTopics:
             if needed in self.backend.sensed and (topic in self.robot.sensors or topic in always)
         }
 
-    @property
-    def _body_frame(self) -> str:
-        return self.prefix + topics.BODY_FRAME
-
     def _odometry(self) -> Filler:
         sensor = self.robot.sensors.get(topics.ODOM)
         noise = {name: getattr(sensor, name) for name in ODOMETRY_NOISE} if sensor else {}
-        odometry = OdometryMessage(topics.type_of(topics.ODOM)(), topics.WORLD_FRAME, self._body_frame, **noise)
+        odometry = OdometryMessage(topics.type_of(topics.ODOM)(), self.frames.odom, self.frames.base, **noise)
         return lambda stamp, s: odometry.fill(
             stamp, s["position"], s["orientation"], s["linear_velocity"], s["angular_velocity"]
         )
@@ -177,7 +176,7 @@ class RobotTopics:
         sensor = self.robot.sensors[topics.IMU]
         imu = ImuMessage(
             topics.type_of(topics.IMU)(),
-            self._body_frame,
+            self.frames.base,
             angular_velocity_noise_rad_s=sensor.angular_velocity_noise_rad_s,
             linear_acceleration_noise_m_s2=sensor.linear_acceleration_noise_m_s2,
         )
@@ -185,7 +184,8 @@ class RobotTopics:
         return lambda stamp, s: imu.fill(stamp, s[turning], s["linear_acceleration"])
 
     def _object(self) -> Filler:
-        return lambda stamp, s: pose_message(s["object_position"], s["object_orientation"], stamp_ns=stamp)
+        frame = self.frames.odom
+        return lambda stamp, s: pose_message(s["object_position"], s["object_orientation"], stamp_ns=stamp, frame=frame)
 
     def _battery(self) -> Filler:
         battery = BatteryMessage(topics.type_of(topics.BATTERY)())

@@ -8,6 +8,7 @@ from rlstack.interfaces import topics
 from rlstack.interfaces.image_reader import ImageReader
 from rlstack.interfaces.messages import NANOSECONDS, seconds_to_ns
 from rlstack.interfaces.signal_reader import Read, topic_reader
+from rlstack.interfaces.transform_buffer import Place, in_odom
 from rlstack.nodes.parameters import Parameter, ParameterSet
 from rlstack.policies import Port
 from rlstack.robots import Lidar, RobotSpec
@@ -23,13 +24,16 @@ SCAN_PARAMETERS = (
 """Parameters of every node that reads scans."""
 
 
-def reader(ports: Sequence[Port], parameters: ParameterSet, robot: RobotSpec | None = None) -> Read:
+def reader(
+    ports: Sequence[Port], parameters: ParameterSet, robot: RobotSpec | None = None, place: Place = in_odom
+) -> Read:
     """Return a reader of the signals of ``ports`` from serialized messages of their topic.
 
     Args:
         ports: A contract's ports on one topic. The age of an image is not read: it depends on the answered observation.
         parameters: Those of the node, with :data:`SCAN_PARAMETERS`.
         robot: The robot; its cameras' frames may have further names.
+        place: Returns the pose of a message's frame, for people and objects.
     """
     for port in ports:
         if port.picture is not None:
@@ -43,6 +47,7 @@ def reader(ports: Sequence[Port], parameters: ParameterSet, robot: RobotSpec | N
         scan=ports[0].scan,
         scan_frames=(frame,) if frame else (),
         zero_is_far=parameters["zero_is_far"],
+        place=place,
     )
 
 

@@ -33,7 +33,7 @@ class SensorSampler:
         self._node = node
         at_once = bool(node.parameters["lock_step"])  # in lock step time waits
         self._of = {
-            robot: _Robot(robot, SensorTopics(node, robot.robot, captured, robot.prefix), at_once)
+            robot: _Robot(robot, SensorTopics(node, robot.robot, captured, robot.prefix, robot.frames.prefix), at_once)
             for robot in robots
             if (captured := tuple(getattr(robot.backend, "captured", ())))
         }

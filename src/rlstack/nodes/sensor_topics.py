@@ -25,10 +25,14 @@ class SensorTopics:
         node: Creates publishers (:class:`rlstack.nodes.runtime.ManagedNode`).
         robot: The robot with the cameras and lidars.
         captured: The names of those that the backend supports.
-        prefix: Prefix of topics and frames, such as ``cf1/``; may be empty.
+        prefix: Prefix of topics, such as ``cf1/``; may be empty.
+        frame_prefix: Prefix of frames; None: that of topics.
     """
 
-    def __init__(self, node: Any, robot: RobotSpec, captured: Sequence[str], prefix: str = "") -> None:
+    def __init__(
+        self, node: Any, robot: RobotSpec, captured: Sequence[str], prefix: str = "", frame_prefix: str | None = None
+    ) -> None:
+        frames = prefix if frame_prefix is None else frame_prefix
         self.names = tuple(captured)
         sensors = {name: robot.cameras.get(name) or robot.lidars[name] for name in self.names}
         self.rates_hz = {name: sensor.rate_hz for name, sensor in sensors.items()}
@@ -38,7 +42,7 @@ class SensorTopics:
         self._fillers: dict[str, dict[str, Filler]] = {}
         self._publishers: dict[str, dict[str, Any]] = {}
         for name in self.names:
-            made = _of_camera(robot, name, prefix) if name in robot.cameras else _of_lidar(robot, name, prefix)
+            made = _of_camera(robot, name, frames) if name in robot.cameras else _of_lidar(robot, name, frames)
             self._fillers[name] = {topic: fill for topic, (_, fill) in made.items()}
             self._publishers[name] = {
                 topic: node.publisher(type(message), prefix + topic, "sensor_out")

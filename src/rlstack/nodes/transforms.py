@@ -11,6 +11,7 @@ from rlstack.interfaces import topics
 from rlstack.interfaces.messages import NANOSECONDS
 from rlstack.interfaces.tf_messages import TfMessage, Transform
 from rlstack.interfaces.tf_type import tf_type
+from rlstack.nodes.frames import map_of
 from rlstack.nodes.markers import world_markers
 from rlstack.nodes.robot_topics import RobotTopics
 from rlstack.robots import RobotSpec
@@ -38,6 +39,7 @@ class Transforms:
             ones.
         namespaces: Namespace of each one's ``robot_description``, relative to the node's, which is the default.
         world: The frame of positions.
+        fixed: More transforms that never change.
 
     Raises:
         UserError: Two robots have a frame of the same name.
@@ -50,6 +52,7 @@ class Transforms:
         prefixes: Sequence[str] = (),
         namespaces: Sequence[str] = (),
         world: str = topics.WORLD_FRAME,
+        fixed: Sequence[Transform] = (),
     ) -> None:
         prefixes = list(prefixes) or [""] * len(robots)
         namespaces = list(namespaces) or [""] * len(robots)
@@ -73,9 +76,9 @@ class Transforms:
             return
         self._robots = [_Moving(tree, prefix, world) for tree, prefix in zip(trees, prefixes)]
         self._publisher = node.publisher(kind, topics.TF, "tf")
-        fixed = [_transform(joint) for tree in trees for joint in tree.fixed]
-        if fixed:  # an empty message would only hide that there is none
-            node.publisher(kind, topics.TF_STATIC, "latched").publish(TfMessage(fixed).data)
+        static = [*(_transform(joint) for tree in trees for joint in tree.fixed), *fixed]
+        if static:  # an empty message would only hide that there is none
+            node.publisher(kind, topics.TF_STATIC, "latched").publish(TfMessage(static).data)
 
     def publish(
         self,
@@ -197,14 +200,15 @@ class Visualization:
 
     def __init__(self, node: Any, robots: Sequence[RobotTopics]) -> None:
         self._number = {robot: number for number, robot in enumerate(robots)}
-        self._transforms = Transforms(
-            node, [r.robot for r in robots], [r.prefix for r in robots], [r.name for r in robots]
-        )
+        first = robots[0].frames
+        specs, prefixes = [r.robot for r in robots], [r.frames.prefix for r in robots]
+        fixed = [Transform(map_of(first.odom), first.odom)] if node.parameters["map_to_odom"] else []
+        self._transforms = Transforms(node, specs, prefixes, [r.name for r in robots], first.odom, fixed)
         backend = robots[0].backend
         world = backend.simulation.world if isinstance(backend, SimulatedRobot) else None
         if world is not None and world.mjcf is None:  # obstacles of a MuJoCo model are known to MuJoCo only
             kind = topics.type_of(topics.WORLD_MARKERS)
-            node.publisher(kind, topics.WORLD_MARKERS, "latched").publish(world_markers(world))
+            node.publisher(kind, topics.WORLD_MARKERS, "latched").publish(world_markers(world, first.odom))
 
     def sent(self, robots: Sequence[RobotTopics]) -> None:
         """Publish the transforms of robots whose odometry was just published."""

@@ -16,6 +16,7 @@ from rlstack.arrays import Array
 from rlstack.errors import UserError, unknown_name
 from rlstack.kinds import find_kind, kind_names
 from rlstack.registry import installed
+from rlstack.robots.goal_limits import GoalLimits
 from rlstack.robots.joints import DrivenJoint
 from rlstack.robots.sensing import Camera, Lidar, Sensor, check_names
 from rlstack.schema import value
@@ -114,6 +115,10 @@ class RobotSpec:
     def drives(self) -> tuple[DrivenJoint, ...]:
         """Its joints in the file's order, which is that of every joint array; rotors are not joints."""
         return ()
+
+    def goal_limits(self) -> GoalLimits | None:
+        """Return where its goals may be, by its limits; None: anywhere."""
+        return None
 
     def output_numbers(self) -> dict[str, Any]:
         """Return its own numbers that a policy's commands mean, for the policy's envelope.

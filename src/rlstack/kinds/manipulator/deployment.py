@@ -10,7 +10,6 @@ from rlstack.arrays import Array
 from rlstack.bringup.kind_deployment import ODOMETRY, KindDeployment, Timeouts, TrackedPoint, checked_point
 from rlstack.bringup.node_process import Parameter
 from rlstack.bringup.robot_group import Point, RobotGroup
-from rlstack.errors import UserError
 from rlstack.kinds.manipulator.guard_config import ManipulatorGuardConfig
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.kinematics import chain_of, tool_motion
@@ -31,18 +30,12 @@ class ManipulatorDeployment(KindDeployment):
     def goals(self, group: RobotGroup, goal: Sequence[float] | None) -> list[Point]:
         """Return the given goal, m in each arm's ``base_link``, or the tool's position at rest."""
         arm = self.robot
-        low, high = arm.limits.workspace_min_m, arm.limits.workspace_max_m
         if goal is None:
             chain = chain_of(arm)
             rest = np.array([arm.drives[k].rest for k in chain.index])
             place = checked_point(tool_motion(chain.screws, rest[None]).position[0].tolist())
         else:
             place = checked_point(goal)
-            if not all(least <= at <= most for least, at, most in zip(low, place, high)):
-                raise UserError(
-                    f"The goal {list(goal)} is not allowed: {arm.name}'s workspace, which the guard keeps it in, is"
-                    f" from {list(low)} to {list(high)}, m in base_link."
-                )
         return [place] * len(group.namespaces)
 
     def timeouts(self, rate_hz: float | None) -> Timeouts:

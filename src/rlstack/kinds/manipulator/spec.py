@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rlstack.errors import UserError
+from rlstack.robots.goal_limits import GoalLimits
 from rlstack.robots.joints import DrivenJoint, PrismaticJoint, RevoluteJoint
 from rlstack.robots.links import Link, LinkInertial, check_links
 from rlstack.robots.model_file import resolve
@@ -141,6 +142,13 @@ class Manipulator(RobotSpec):
         parts: list[RobotSpec] = [load_robot(arm.robot) for arm in self.arms] or [self]
         each = [(len(part.joints), len(part.gripper)) for part in parts if isinstance(part, Manipulator)]
         return tuple(grips for joints, gripper in each for grips in (*[False] * joints, *[True] * gripper))
+
+    def goal_limits(self) -> GoalLimits:
+        """Return the box that the guard keeps the tool in."""
+        limits = self.limits
+        return GoalLimits(
+            name="workspace", frame="base_link", low_m=limits.workspace_min_m, high_m=limits.workspace_max_m
+        )
 
     def located(self, folder: Path) -> Manipulator:
         """Return the robot with an absolute model path, or with the joints of its arms; package paths stay unchanged.

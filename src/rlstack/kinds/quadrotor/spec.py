@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.kinds.quadrotor.spec_family import QuadrotorFamily
+from rlstack.robots.goal_limits import GoalLimits
 from rlstack.robots.spec import STANDARD_GRAVITY, RobotSpec
 from rlstack.schema import check_boxes, to_data, value
 
@@ -212,6 +213,13 @@ class Quadrotor(RobotSpec):
     def yaw_torque_signs(self) -> NDArray[np.float64]:
         """Shape (rotors,), +1 or -1."""
         return np.array([rotor.yaw_torque_sign for rotor in self.rotors], dtype=float)
+
+    def goal_limits(self) -> GoalLimits:
+        """Return the geofence, above the floor of ``odom``."""
+        limits = self.limits
+        return GoalLimits(
+            name="geofence", frame="odom", low_m=limits.geofence_min_m, high_m=limits.geofence_max_m, floor_m=0.0
+        )
 
     def output_numbers(self) -> dict[str, Any]:
         """Return mass, inertia, rotors and limits: what a rotor speed means."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rlstack.errors import UserError
 from rlstack.kinds.wheeled_base.spec_response import Response
 from rlstack.robots.footprint import Disc, FootprintShape, cover, hull, rectangle
+from rlstack.robots.goal_limits import GoalLimits
 from rlstack.robots.inertia import Inertial, inertial, is_physical, of_sphere, together
 from rlstack.robots.joints import DrivenJoint
 from rlstack.robots.spec import RobotSpec
@@ -229,6 +230,11 @@ class WheeledBase(RobotSpec):
         for caster in self.casters:
             if caster.position_m[2] - caster.radius_m < lowest[0] - 1e-6:
                 raise ValueError(f"casters: {caster.name} reaches below the wheels.")
+
+    def goal_limits(self) -> GoalLimits:
+        """Return the geofence."""
+        limits = self.limits
+        return GoalLimits(name="geofence", frame="odom", low_m=limits.geofence_min_m, high_m=limits.geofence_max_m)
 
     def output_numbers(self) -> dict[str, Any]:
         """Return footprint, response and limits: what a twist means, and what must not touch anything."""

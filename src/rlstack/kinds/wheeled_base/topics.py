@@ -8,21 +8,22 @@ from typing import Any
 
 import numpy as np
 
+from rlstack.arrays import Array
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Backend, Signals
-from rlstack.interfaces.messages import Reader, field_reader
 from rlstack.interfaces.scan_messages import ScanReader, scan_geometry
-from rlstack.interfaces.signals import SENSED
 from rlstack.interfaces.twist_messages import TwistReader
 from rlstack.kinds.wheeled_base.guard import WheeledBaseGuard
 from rlstack.kinds.wheeled_base.guard_config import SCAN
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.nodes.command_messages import TWIST_TYPE, without_stamps
-from rlstack.nodes.goal_subscriptions import QUALITIES
+from rlstack.nodes.frames import frames_of
+from rlstack.nodes.goal_subscriptions import GoalReceiver
 from rlstack.nodes.goal_topics import GoalPoint
 from rlstack.nodes.kind_topics import GuardSubscriptions, KindTopics, simulated
 from rlstack.nodes.parameters import Parameter, ParameterSet
 from rlstack.nodes.sensor_readers import SCAN_PARAMETERS, scan_every_ns
+from rlstack.nodes.transform_listener import TransformListener
 from rlstack.robots import frames
 
 _TOLERANCE_M = 0.2
@@ -41,6 +42,7 @@ class ScanAndGoalSubscriptions(GuardSubscriptions):
         super().__init__(node, guard)
         self.counts |= dict.fromkeys(("blocked", "scans", "scans refused"), 0)
         self._every_ns = 0
+        self._goal: GoalReceiver | None = None
         if (lidar := guard.protective_stop.lidar) is not None or SCAN in guard.fallback.inputs:
             lidar = lidar or guard.robot.lidars[SCAN]
             frame = node.parameters["scan_frame"]
@@ -53,10 +55,10 @@ class ScanAndGoalSubscriptions(GuardSubscriptions):
             place = np.array(node.parameters["goal_position"])
             if np.isfinite(place).all():
                 guard.on_signals({"goal_position": place, "goal_orientation": np.array([0.0, 0.0, 0.0, 1.0])})
-            kind = topics.type_of(topics.GOAL)
-            self._goal: list[tuple[str, Reader]] = [(n, field_reader(kind, SENSED[n].field)) for n in goals]
-            for use in QUALITIES:
-                node.subscriber(kind, topics.GOAL, self._on_goal, use)
+            listener = TransformListener(node, node.stamps_now_ns)
+            config = guard.config
+            limits = guard.robot.goal_limits().changed(config.geofence_min_m, config.geofence_max_m)
+            self._goal = GoalReceiver(node, listener, frames_of(node.parameters), limits, self._on_goal)
 
     def is_due(self, stamp_ns: int) -> bool:
         """Return whether a scan that belongs to the observation of ``stamp_ns`` is still in transit (lock step)."""
@@ -74,9 +76,13 @@ class ScanAndGoalSubscriptions(GuardSubscriptions):
         self._newest_ns = stamp
         self._node.on_decision(self._guard.on_scan(*times, signals["scan"], answer=not self._node.lock_step))
 
-    def _on_goal(self, message: Any) -> None:
-        if topics.in_world(message.header.frame_id):
-            self._guard.on_signals({name: read(message) for name, read in self._goal})
+    def start(self) -> None:
+        """Begin to follow goals in other frames."""
+        if self._goal is not None:
+            self._goal.start()
+
+    def _on_goal(self, position: Array, orientation: Array, *, moved: bool) -> None:
+        self._guard.on_signals({"goal_position": position, "goal_orientation": orientation})
 
 
 class WheeledBaseTopics(KindTopics):
