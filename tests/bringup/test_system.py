@@ -75,7 +75,7 @@ def test_simulators_arm_themselves_unless_told_not_to():
         ({"goal": (0.0, 1.0, float("inf"))}, "three finite numbers"),
         (
             {"robot": "panda", "goal": (0.4, 0.0, -0.2)},
-            r"panda's workspace, .* to \[0.9, 0.9, 1.3\]",
+            r"outside the workspace .* to \[0.9, 0.9, 1.3\]",
         ),
         ({"robot": "panda", "goal": (0.4, 0.0)}, "three finite numbers"),
         ({"namespace": "1cf"}, "The namespace '1cf' is not allowed"),
