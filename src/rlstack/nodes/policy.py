@@ -174,7 +174,7 @@ class PolicyNode(ManagedNode):
         # path wins over a simultaneous goal.
         for topic in sorted(by_topic.keys() - topics.LATCHED):
             self._subscribe(topic, by_topic[topic])
-        if goals:
+        if rests:
             self.server(Trigger, topics.GOAL_HOLD, self._on_hold)
         self._check: LiveCheck | None = None
         self._checked: str | None = None
@@ -281,6 +281,7 @@ class PolicyNode(ManagedNode):
             response.message = "Not active, or no observation has arrived yet."
             return response
         self._received |= {topics.GOAL, topics.GOAL_PATH}
+        self._goals.forget()  # a goal in map must not move it on
         self._set_goal(**goal)
         self._goal_taken()
         x, y, z = goal["goal_position"].tolist()
