@@ -16,7 +16,6 @@ from rlstack.interfaces import topics
 from rlstack.interfaces.messages import NANOSECONDS, stamp_to_ns
 from rlstack.interfaces.path_messages import GoalPath
 from rlstack.interfaces.timing import Arrival, StampClock
-from rlstack.interfaces.transform_buffer import NoTransform, Placed
 from rlstack.nodes.command_messages import command_message
 from rlstack.nodes.frames import FRAME_PARAMETERS, frames_of
 from rlstack.nodes.goal_subscriptions import GOAL_PARAMETERS, GoalReceiver, goal_limits
@@ -25,6 +24,7 @@ from rlstack.nodes.goal_topics import GoalPoint, GoalTopics, has_goal
 from rlstack.nodes.kind_topics import kind_topics
 from rlstack.nodes.live_check import WINDOW_S, ArrivalClock, LiveCheck
 from rlstack.nodes.parameters import Parameter
+from rlstack.nodes.placed_messages import PlacedMessages
 from rlstack.nodes.policy_loop import Answer, PolicyLoop
 from rlstack.nodes.progress_checker import ProgressChecker
 from rlstack.nodes.robot_parameters import ROBOT_SHA256, checked_robot
@@ -150,18 +150,15 @@ class PolicyNode(ManagedNode):
         self._types = {topic: ports[0].type for topic, ports in by_topic.items()}
         self._received: set[str] = set()
         self._timeout = TopicTimeout(self, self._types, topics.LATCHED)
-        self._listener = TransformListener(self, lambda: self._stamps.now_ns(time.monotonic_ns(), time.time_ns()))
+        listener = TransformListener(self, lambda: self._stamps.now_ns(time.monotonic_ns(), time.time_ns()))
+        self._placed = PlacedMessages(listener, self._frames)
         limits = goal_limits(robot, self.parameters)
         self._goal_inputs = {port.name for port in by_topic.get(topics.GOAL, ())}
-        self._listener.on_change.append(self._on_transforms)
-        self._waiting: dict[str, tuple[float, bytes]] = {}
-        """By topic: since when its messages wait for a transform, and the newest; empty: it was refused."""
-        self._receivers: dict[str, Callable[[bytes], None]] = {}
         self._default_goal = np.full(4, _NAN)
         follows, rests = topics.GOAL_PATH in by_topic, topics.GOAL in by_topic or topics.GOAL_PATH in by_topic
         self._goals = GoalReceiver(
             self,
-            self._listener,
+            listener,
             self._frames,
             limits,
             self._on_goal if rests else None,
@@ -302,8 +299,8 @@ class PolicyNode(ManagedNode):
     def _subscribe(self, topic: str, ports: list[Port]) -> None:
         kind = topics.message_type(ports[0].type)
         quality: topics.Quality = "sensor_in_reliable" if self._lock_step else "sensor_in"
-        read = reader(ports, self.parameters, self._robot, self._place)
-        self._receivers[topic] = lambda data: receive(data)
+        read = reader(ports, self.parameters, self._robot, self._placed.place)
+        self._placed.receivers[topic] = lambda data: receive(data)
         loop, stamps, is_trigger = self._loop, self._stamps, topic == self._loop.trigger
 
         def receive(data: bytes) -> None:
@@ -312,14 +309,14 @@ class PolicyNode(ManagedNode):
             try:
                 stamp, values = read(data)
             except ValueError as error:
-                if isinstance(error, NoTransform) and error.later and self._waits(topic, data):
+                if self._placed.waits(topic, data, error):
                     return
                 loop.counts.refused += 1
                 loop.counts.last_refusal = loop.counts.warning = f"{topic}: {error}"
                 self._timeout.refused[topic] = str(error)
                 self.warn(f"A message on the topic {self.resolve_topic_name(topic)} was refused: {error}.", topic)
                 return
-            self._waiting.pop(topic, None)
+            self._placed.came(topic)
             if self._check is not None and self._mode in _STANDING:
                 self._measure(self._check, topic, stamp, values)
             arrival = stamps.observe(stamp, time.monotonic_ns(), time.time_ns()) if is_trigger else Arrival.NEXT
@@ -334,24 +331,6 @@ class PolicyNode(ManagedNode):
                 self.warn(f"The policy was not stepped: {loop.counts.last_refusal}", "refused input")
 
         self.subscriber(kind, topic, receive, quality, raw=True)
-
-    def _place(self, frame: str, stamp_ns: int) -> Placed | None:
-        """Return the pose of a message's frame at its stamp; None: it is that of the robot's positions."""
-        if self._frames.is_world(frame):
-            return None
-        return self._listener.lookup(self._frames.world, frame, stamp_ns)
-
-    def _waits(self, topic: str, data: bytes) -> bool:
-        """Keep a topic's newest message until its transform comes; return whether that is still worth it."""
-        since, _ = self._waiting.get(topic, (time.monotonic(), b""))
-        waits = time.monotonic() - since < self._listener.timeout_s
-        self._waiting[topic] = since, data if waits else b""
-        return waits
-
-    def _on_transforms(self) -> None:
-        for topic, (_, data) in list(self._waiting.items()):
-            if data:
-                self._receivers[topic](data)
 
     def _send(self, answer: Answer) -> None:
         for name, values in answer.outputs.items():
