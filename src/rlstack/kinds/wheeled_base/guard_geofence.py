@@ -17,6 +17,10 @@ RETURN_M = 1.0
 _DRIFT_M = 0.05
 """How much further out an armed base may be measured on its way back, by slip and noise."""
 
+_LAG_S = 0.35
+"""At least this much is expected of delay and lag: 0.1 and 0.15 s, as in the TurtleBot3's ranges, and a period in which
+a base that is late still turns towards the fence."""
+
 _FURTHER_M = 1e-6
 _STEPS = 8
 """Number of checked points on the way to a standstill."""
@@ -36,7 +40,7 @@ class Geofence:
     def __init__(self, robot: WheeledBase, config: WheeledBaseGuardConfig) -> None:
         self._config, self._axle_m = config, robot.axle_m
         lag_s = sum(robot.response.range_of(name)[1] for name in ("command_delay_s", "linear_time_constant_s"))
-        self._reaction_s = max(config.reaction_s, config.longest_s + lag_s)
+        self._reaction_s = max(config.reaction_s, config.longest_s + max(lag_s, _LAG_S))
         self._tolerated = [0.0, 0.0]  # m outside, by axis
 
     def begin(self, seen: Observation) -> None:
