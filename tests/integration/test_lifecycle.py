@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 rclpy = pytest.importorskip("rclpy")
 
@@ -16,9 +18,11 @@ from lifecycle_msgs.msg import State, Transition  # noqa: E402
 from lifecycle_msgs.srv import ChangeState, GetState  # noqa: E402
 from rclpy.lifecycle import TransitionCallbackReturn  # noqa: E402
 
+from rlstack.nodes.executor import ControlExecutor  # noqa: E402
 from rlstack.nodes.runtime import ManagedNode, prepare_environment  # noqa: E402
 from rlstack.nodes.shutdown import shut_down  # noqa: E402
 from rlstack.policies import find_policy  # noqa: E402
+from tests.support.checkout import ROOT  # noqa: E402
 from tests.support.ros import Listener, NodeProcess, nodes  # noqa: E402
 
 pytestmark = pytest.mark.integration
@@ -142,3 +146,24 @@ def test_an_error_in_a_callback_stops_a_node_safely(
         said = process.output
         assert "the driver has a bug" in said and "disarmed" in said.splitlines()
         assert "the node is unconfigured" in said
+
+
+def test_diagnostics_are_named_so_that_an_aggregator_groups_them_by_robot(context: Any) -> None:
+    from diagnostic_msgs.msg import DiagnosticArray
+
+    rules = yaml.safe_load((ROOT / "config" / "diagnostics.yaml").read_text())["/**"]["ros__parameters"]
+    assert rules["crazyflie"]["type"] == "diagnostic_aggregator/GenericAnalyzer"
+    made = node_class("map")(overrides={"autostart": False}, context=context, namespace="/crazyflie")
+    hearing = rclpy.create_node("aggregator", context=context)
+    heard: list[Any] = []
+    hearing.create_subscription(DiagnosticArray, "/diagnostics", heard.append, 10)
+    executor = ControlExecutor(context=context)
+    executor.add_node(made)
+    executor.add_node(hearing)
+    end = time.monotonic() + 20.0
+    executor.spin_while(lambda: not heard and time.monotonic() < end)
+    (status,) = heard[0].status
+    assert status.name == "crazyflie/map" and status.hardware_id == "crazyflie"
+    assert status.name.startswith(tuple(rules["crazyflie"]["startswith"]))
+    executor.shutdown()
+    shut_down(made, hearing)

@@ -77,7 +77,7 @@ def test_others_are_named_with_what_does_not_fit(listener: Listener, reader: Rea
 def test_another_type_is_named(listener: Listener, reader: Reader, other: Any) -> None:
     other.create_publisher(String, "/odom", topics.quality("command"))
     heard: list[Any] = []
-    listener.node.create_subscription(DiagnosticArray, "diagnostics", heard.append, 10)
+    listener.node.create_subscription(DiagnosticArray, "/diagnostics", heard.append, 10)
     listener.until(lambda: reader.watch.problems, "the other's discovery", 20.0)
     (problem,) = reader.watch.problems
     assert problem.sentence.startswith(
@@ -90,7 +90,7 @@ def test_a_second_publisher_is_named_until_it_is_gone(listener: Listener, reader
     listener.node.create_publisher(Odometry, "/odom", topics.quality("command"))
     second = other.create_publisher(Odometry, "/odom", topics.quality("command"))
     heard: list[Any] = []
-    listener.node.create_subscription(DiagnosticArray, "diagnostics", heard.append, 10)
+    listener.node.create_subscription(DiagnosticArray, "/diagnostics", heard.append, 10)
     named = "2 nodes publish /odom: /far/other and /listener. Stop all but one of them."
     listener.until(lambda: any(named in m.status[0].message for m in heard), "the second's discovery", 20.0)
     assert heard[-1].status[0].level == DiagnosticStatus.ERROR

@@ -353,12 +353,13 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
         warning = " ".join(filter(None, [warning, *(problem.sentence for problem in problems)]))
         bad = any(problem.is_error for problem in problems)
         figures = {**figures, **{f"malformed on {topic}": count for topic, count in self._malformed.items()}}
-        name = f"{self.get_namespace().rstrip('/')}/{self.get_name()}".lstrip("/")
+        # diagnostic_aggregator groups by the beginning of a name; with the namespace it is one robot's
+        robot = self.get_namespace().strip("/")
         status = DiagnosticStatus(
             level=DiagnosticStatus.ERROR if bad else DiagnosticStatus.WARN if warning else DiagnosticStatus.OK,
-            name=name,
+            name=f"{robot}/{self.get_name()}".lstrip("/"),
             message=warning or "ok",
-            hardware_id="",
+            hardware_id=robot,
             values=[KeyValue(key=key, value=str(value)) for key, value in figures.items()],
         )
         message = DiagnosticArray(status=[status])

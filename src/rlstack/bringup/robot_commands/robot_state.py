@@ -94,9 +94,7 @@ class RobotListener:
         self._arrived: deque[tuple[float, int]] = deque(maxlen=5000)
         self._clock_ns = 0
         self._observed = self._observed_topic()
-        # one for all, or one for each robot
-        for topic in {f"/{topics.DIAGNOSTICS}", within(robot, topics.DIAGNOSTICS)}:
-            self._subscribe(topic, topics.DIAGNOSTICS, self._on_diagnostics, "event")
+        self._subscribe(topics.DIAGNOSTICS, topics.DIAGNOSTICS, self._on_diagnostics, "event")
         self._subscribe(within(robot, topics.BATTERY), topics.BATTERY, self._on_battery, "sensor_in")
         self._subscribe(topics.CLOCK, topics.CLOCK, self._on_clock, "sensor_in")
         self._subscribe(within(robot, self._observed), self._observed, self._on_observation, "sensor_in")
