@@ -207,6 +207,10 @@ class KindDeployment:
         """Return the parameters of robot node and guard that select the command's message type."""
         return options.given(("cmd_vel_type", "cmd_joints_type"))
 
+    def simulated_commands(self) -> dict[str, Parameter]:
+        """Return the robot node's parameters that suit commands from anyone, without a guard and in real time."""
+        return {}
+
     def guard_parameters(self, options: DeployOptions, goal: Point) -> dict[str, Parameter]:
         """Return more parameters of the guard."""
         return {}

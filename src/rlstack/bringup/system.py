@@ -274,9 +274,12 @@ def simulate_system(
         raise UserError(
             f"The backend '{backend}' is not a simulator: start a real robot behind a guard, with `rlstack up deploy`."
         )
-    deployment_of(load_robot(robot)).check(DeployOptions(start_height_m=options.get("start_height_m", 0.0)))
+    deployment = deployment_of(load_robot(robot))
+    deployment.check(DeployOptions(start_height_m=options.get("start_height_m", 0.0)))
     process = robot_group(robot, backend, **options).process
     assert process is not None  # only other backends have none
+    if not options.get("lock_step"):
+        process = replace(process, parameters={**process.parameters, **deployment.simulated_commands()})
     return with_params_file(System(name="simulate", processes=(process,)), params_file)
 
 

@@ -22,6 +22,14 @@ TWIST_TYPE = Parameter(
     "Message type of cmd_vel; Twist, without a stamp, is for drivers that need it (not in lock step).",
     choices=("TwistStamped", "Twist"),
 )
+FOLLOWS = "auto"
+"""The robot node takes the message type that the publisher of its command topic has."""
+ROBOTS_TWIST_TYPE = Parameter(
+    TWIST_TYPE.name,
+    TWIST_TYPE.default,
+    f"{TWIST_TYPE.description.removesuffix('.')}; auto: that of the publisher.",
+    choices=(*TWIST_TYPE.choices, FOLLOWS),
+)
 JOINTS_TYPE = Parameter(
     "cmd_joints_type",
     "JointTrajectory",
@@ -43,7 +51,7 @@ def without_stamps(parameter: Parameter | None, parameters: ParameterSet, *, loc
             f"{parameter.name}: {parameters[parameter.name]} is not allowed in lock step: it has no stamp that says"
             " what it answers."
         )
-    return True
+    return bool(parameters[parameter.name] != FOLLOWS)
 
 
 class CommandMessage(Protocol):

@@ -125,6 +125,17 @@ class KindTopics(ABC):
             ValueError: The command is invalid; the text says why.
         """
 
+    def follow(self, types: Collection[str]) -> bool:
+        """Read commands of the type that their publishers have, if the robot may choose, by ``command_type``.
+
+        Args:
+            types: The types of the command topic's publishers, such as ``geometry_msgs/msg/Twist``.
+
+        Returns:
+            Whether the type has changed, so that the topic must be subscribed to anew.
+        """
+        return False
+
     def joint_states(self) -> tuple[str, Filler]:
         """Return the signal that a robot with ``joint_states`` senses, and the function that fills the message."""
         joints = JointMessage(topics.type_of(topics.JOINT_STATES)(), self._names)

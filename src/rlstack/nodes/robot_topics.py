@@ -15,6 +15,7 @@ from rlstack.nodes.frames import Frames, checked_prefix
 from rlstack.nodes.goal_subscriptions import QUALITIES
 from rlstack.nodes.kind_topics import Filler, kind_topics
 from rlstack.nodes.markers import Markers
+from rlstack.nodes.topic_watch import type_name
 
 ODOMETRY_NOISE = (
     "position_noise_m",
@@ -94,12 +95,7 @@ class RobotTopics:
         self._marker_publisher = node.publisher(topics.type_of(topics.MARKERS), self.prefix + topics.MARKERS, "event")
         self._hears_paths = False
         self.command_topic = self.prefix + self.kind.command_topic
-        subscription = node.subscriber(
-            self.kind.command_type, self.command_topic, self._on_command, "command", raw=True, identified=True
-        )
-        wanted = full_source(node, name, node.parameters["command_source"])
-        self.source = CommandSource(node, self.command_topic, wanted, subscription, node.why_unknown)
-        """Whose commands count."""
+        self._subscribe_to_commands()
         for topic in self.topics:
             node.watch.single(self.prefix + topic)
 
@@ -131,6 +127,7 @@ class RobotTopics:
         """
         for topic, publisher in self._publishers.items():
             self._wanted[topic] = topic == self.observed or publisher.get_subscription_count() > 0
+        self._follow_commands()
         if not self._hears_paths and self._marker_publisher.get_subscription_count() > 0:
             self._hears_paths = True
             kind = topics.type_of(topics.GOAL_PATH)
@@ -197,6 +194,25 @@ class RobotTopics:
         return fill
 
     # Commands ------------------------------------------------------------------------------------------------
+
+    def _follow_commands(self) -> None:
+        """Subscribe to commands by the type that they have, if the robot may choose."""
+        if self._commands is None:
+            self._subscribe_to_commands()
+            self._node.get_logger().info(f"{self.command_topic} is read as {type_name(self.kind.command_type)}.")
+            return
+        publishers = self._node.get_publishers_info_by_topic(self._commands.topic_name)
+        if self.kind.follow({publisher.topic_type for publisher in publishers}):
+            self._node.unsubscribe(self._commands)
+            self._commands = None  # a topic has one type in a process until the executor has let go of it
+
+    def _subscribe_to_commands(self) -> None:
+        self._commands: Any = self._node.subscriber(
+            self.kind.command_type, self.command_topic, self._on_command, "command", raw=True, identified=True
+        )
+        wanted = full_source(self._node, self.name, self._node.parameters["command_source"])
+        self.source = CommandSource(self._node, self.command_topic, wanted, self._commands, self._node.why_unknown)
+        """Whose commands count."""
 
     def disarm_for_silence(self, waited: str) -> None:
         """Stop the motors, and log that commands are missing."""

@@ -195,6 +195,12 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
             made.take_identified = IdentifiedTake(made)
         return made
 
+    def unsubscribe(self, subscription: Any) -> None:
+        """Destroy a subscription before cleanup, and stop watching its topic."""
+        self.watch.leave(subscription.topic_name)
+        self._lifecycle_entities.remove((self.destroy_subscription, subscription))
+        self.destroy_subscription(subscription)
+
     @property
     def why_unknown(self) -> str:
         """Why messages do not tell their publishers apart here; empty if they do."""

@@ -93,6 +93,10 @@ class TopicWatch:
         name = self._node.resolve_topic_name(topic)
         return self._single.setdefault(name, SinglePublisher(self._node, name, is_error, react))
 
+    def leave(self, topic: str) -> None:
+        """Watch a topic no more."""
+        self._topics.pop(self._node.resolve_topic_name(topic), None)
+
     def forget(self) -> None:
         """Watch nothing any more."""
         self._topics.clear()

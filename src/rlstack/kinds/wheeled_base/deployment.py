@@ -61,6 +61,10 @@ class WheeledBaseDeployment(KindDeployment):
             return [(*group.goal_m[:2], height)]
         return [(float(x), float(y), height) for x, y, _ in group.starts_m]
 
+    def simulated_commands(self) -> dict[str, Parameter]:
+        """Take twists with stamps and without: teleop_twist_keyboard sends the latter."""
+        return {"cmd_vel_type": "auto"}
+
     def guard_parameters(self, options: DeployOptions, goal: Point) -> dict[str, Parameter]:
         """Return the fallback planner and its goal, and the scan settings."""
         fallback: dict[str, Parameter] = {"fallback": options.fallback, "goal_position": goal}

@@ -16,13 +16,14 @@ from rlstack.interfaces.twist_messages import TwistReader
 from rlstack.kinds.wheeled_base.guard import WheeledBaseGuard
 from rlstack.kinds.wheeled_base.guard_config import SCAN
 from rlstack.kinds.wheeled_base.spec import WheeledBase
-from rlstack.nodes.command_messages import TWIST_TYPE, without_stamps
+from rlstack.nodes.command_messages import FOLLOWS, ROBOTS_TWIST_TYPE, TWIST_TYPE, without_stamps
 from rlstack.nodes.frames import frames_of
 from rlstack.nodes.goal_subscriptions import GoalReceiver
 from rlstack.nodes.goal_topics import GoalPoint
 from rlstack.nodes.kind_topics import GuardSubscriptions, KindTopics, simulated
 from rlstack.nodes.parameters import Parameter, ParameterSet
 from rlstack.nodes.sensor_readers import SCAN_PARAMETERS, scan_every_ns
+from rlstack.nodes.topic_watch import type_name
 from rlstack.nodes.transform_listener import TransformListener
 from rlstack.robots import frames
 
@@ -88,7 +89,7 @@ class ScanAndGoalSubscriptions(GuardSubscriptions):
 class WheeledBaseTopics(KindTopics):
     """See :class:`rlstack.nodes.kind_topics.KindTopics`."""
 
-    PARAMETERS = (TWIST_TYPE,)
+    PARAMETERS = (ROBOTS_TWIST_TYPE,)
     GUARD_PARAMETERS = (
         Parameter("fallback", "stop", "Fallback when the policy cannot drive: stop, or a planner such as dwa."),
         Parameter(
@@ -108,6 +109,7 @@ class WheeledBaseTopics(KindTopics):
     def __init__(self, robot: WheeledBase, parameters: ParameterSet) -> None:
         robot.require_simulable()
         super().__init__(robot, parameters)
+        self._follows = parameters[TWIST_TYPE.name] == FOLLOWS
         self._read = TwistReader(plain=without_stamps(TWIST_TYPE, parameters))
         self.command_type = self._read.type
         self.timeout_s = robot.limits.command_timeout_s
@@ -120,6 +122,16 @@ class WheeledBaseTopics(KindTopics):
     def read(self, data: bytes) -> tuple[int | None, Signals]:
         """Return the twist (2,), m/s and rad/s."""
         return self._read(data)
+
+    def follow(self, types: Collection[str]) -> bool:
+        """See :meth:`rlstack.nodes.kind_topics.KindTopics.follow`: TwistStamped, or Twist."""
+        known = {topics.type_of(topics.TWIST_COMMAND): False, topics.message_type(topics.PLAIN_TWIST): True}
+        there = [kind for kind in known if type_name(kind) in types]
+        if not self._follows or len(there) != 1 or there[0] is self.command_type:
+            return False
+        self._read = TwistReader(plain=known[there[0]])
+        self.command_type = self._read.type
+        return True
 
     def moves(self, command: Signals) -> bool:
         """Return whether the command drives or turns."""
