@@ -95,6 +95,7 @@ class RobotTopics:
         self._marker_publisher = node.publisher(topics.type_of(topics.MARKERS), self.prefix + topics.MARKERS, "event")
         self._hears_paths = False
         self.command_topic = self.prefix + self.kind.command_topic
+        self._commands: Any = None
         self._subscribe_to_commands()
         for topic in self.topics:
             node.watch.single(self.prefix + topic)
@@ -207,7 +208,7 @@ class RobotTopics:
             self._commands = None  # a topic has one type in a process until the executor has let go of it
 
     def _subscribe_to_commands(self) -> None:
-        self._commands: Any = self._node.subscriber(
+        self._commands = self._node.subscriber(
             self.kind.command_type, self.command_topic, self._on_command, "command", raw=True, identified=True
         )
         wanted = full_source(self._node, self.name, self._node.parameters["command_source"])
