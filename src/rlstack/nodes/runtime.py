@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 from rlstack.errors import Diverged, UserError
 from rlstack.interfaces import topics
+from rlstack.nodes.diagnostics import diagnostics_of
 from rlstack.nodes.fatal_errors import first_line, log_fatal, made_securely
 from rlstack.nodes.node_help import help_text
 from rlstack.nodes.parameters import Parameter, ParameterSet
@@ -351,25 +352,13 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
             self.get_logger().warning(problem.sentence)
 
     def _publish_diagnostics(self) -> None:
-        from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-
         self.watch.check()
         warning, figures = self.status() if self.active else ("not active", {})
         problems = self.watch.problems
         warning = " ".join(filter(None, [warning, *(problem.sentence for problem in problems)]))
         bad = any(problem.is_error for problem in problems)
         figures = {**figures, **{f"malformed on {topic}": count for topic, count in self._malformed.items()}}
-        # diagnostic_aggregator groups by the beginning of a name; with the namespace it is one robot's
-        robot = self.get_namespace().strip("/")
-        status = DiagnosticStatus(
-            level=DiagnosticStatus.ERROR if bad else DiagnosticStatus.WARN if warning else DiagnosticStatus.OK,
-            name=f"{robot}/{self.get_name()}".lstrip("/"),
-            message=warning or "ok",
-            hardware_id=robot,
-            values=[KeyValue(key=key, value=str(value)) for key, value in figures.items()],
-        )
-        message = DiagnosticArray(status=[status])
-        message.header.stamp = self.get_clock().now().to_msg()
+        message = diagnostics_of(self, warning, figures, is_error=bad)
         self._diagnostics.publish(message)
 
 
