@@ -23,8 +23,8 @@ START_S = 60.0
 _ANSWER_S = 5.0
 """Time limit for a service's answer."""
 _TRIES, _AGAIN_S = 8, 0.3
-_SEEN = 3
-"""Observations after a reset before arming."""
+_SEEN = 10
+"""Observations after a reset before arming: the stamps have jumped, and the guard waits whether that lasts."""
 _LOST_S = 2.0
 """Longest time from arming until the policy commands."""
 _TOGETHER_S = 0.01
