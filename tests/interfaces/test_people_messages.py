@@ -48,14 +48,14 @@ def test_where_nobody_is_there_is_one_too_far_to_matter() -> None:
 
 
 def test_a_plain_cloud_is_people_who_stand() -> None:
-    found = read_people(CloudMessage("map").fill(1, np.array([[1.0, 2.0, 3.0]])))
+    found = read_people(CloudMessage("odom").fill(1, np.array([[1.0, 2.0, 3.0]])))
     assert found["people_position"].tolist() == [[1.0, 2.0, 3.0]]
     assert not found["people_velocity"].any() and found["people_radius"].tolist() == [RADIUS_M]
 
 
 def test_what_is_no_people_is_refused_by_name() -> None:
     message = PeopleMessage("base_link").fill(1, np.zeros((1, 2)), np.zeros((1, 2)), np.ones(1))
-    with pytest.raises(ValueError, match="in the frame 'base_link': give them in odom"):
+    with pytest.raises(ValueError, match="in the frame 'base_link': transform it and give it in odom"):
         read_people(message)
     with pytest.raises(ValueError, match="no field 'x'"):
         read_people(topics.type_of(topics.PEOPLE)())

@@ -59,7 +59,7 @@ def test_where_an_object_is_counts_in_the_worlds_frame_alone(plain: bool, monkey
     signals = [SENSED[name] for name in ("object_orientation", "object_position")]
     read = topic_reader(signals[0].type, {s.name: s.field for s in signals})
     place = np.array([0.5, 0.1, 0.02])
-    for frame in ("odom", "map", "", "panda/odom"):
+    for frame in ("odom", "", "panda/odom"):
         stamp, found = read(serialize_message(pose_message(place, stamp_ns=7, frame=frame)))
         assert stamp == 7 and found["object_position"].tolist() == place.tolist(), frame
         assert found["object_orientation"].tolist() == [0.0, 0.0, 0.0, 1.0]
@@ -127,3 +127,19 @@ def test_a_list_without_names_is_read_as_it_is() -> None:
 def test_a_field_that_is_no_array_is_refused(field: str, words: str) -> None:
     with pytest.raises(UserError, match=words):
         SignalReader(topics.type_of(topics.ODOM), {"position": field})
+
+
+def test_a_reader_that_keeps_to_its_frames_refuses_others_until_told_to_forget() -> None:
+    kind = topics.type_of(topics.ODOM)
+    read = SignalReader(kind, {name: SENSED[name].field for name in ODOM}, same_frames=True)
+    message, values = odometry(1)
+    assert np.array_equal(read(serialize_message(message))[1]["position"], values["position"])
+    for change in ({"child_frame_id": "cf2/base_link"}, {"header": "map"}):
+        other, _ = odometry(2)
+        other.child_frame_id = change.get("child_frame_id", other.child_frame_id)
+        other.header.frame_id = change.get("header", other.header.frame_id)
+        with pytest.raises(ValueError, match=r"in the frames .* and was in \['odom', 'base_link'\] before"):
+            read(serialize_message(other))
+    read(serialize_message(message))
+    read.forget_frames()
+    read(serialize_message(other))

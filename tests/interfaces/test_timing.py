@@ -85,7 +85,11 @@ def test_one_message_far_ahead_is_dropped_and_those_after_it_are_not() -> None:
 def test_a_jump_that_lasts_is_a_restart_within_a_few_messages(jump_ms: int) -> None:
     clock = StampClock()
     assert arrivals(clock, list(range(1_000, 1_100, 10))) == [NEXT] * 10
-    after = arrivals(clock, [1_100 + jump_ms + 10 * k for k in range(10)], start_ms=100)
+    assert not clock.doubtful
+    after = arrivals(clock, [1_100 + jump_ms], start_ms=100)
+    assert clock.doubtful  # not a moment to arm
+    after += arrivals(clock, [1_100 + jump_ms + 10 * k for k in range(1, 10)], start_ms=110)
+    assert not clock.doubtful
     assert after == [DROPPED] * 4 + [RESTARTED] + [NEXT] * 5
     assert clock.now_ns(190 * MS, NO_SYSTEM) == (1_190 + jump_ms) * MS
 

@@ -30,6 +30,8 @@ class SignalReader:
         element_names: Order of the elements of named fields, by signal name.
         place: Returns the pose of the message's frame, by which the signals, a position and an orientation, are
             transformed; None: whatever frame they are in.
+        same_frames: Refuse messages in other frames than the first one (``frame_id``, and ``child_frame_id`` where
+            there is one), until :meth:`forget_frames`.
 
     Raises:
         UserError: The message has no such field, or it cannot be read as an array.
@@ -42,6 +44,7 @@ class SignalReader:
         element_names: Mapping[str, Sequence[str]] | None = None,
         *,
         place: Place | None = None,
+        same_frames: bool = False,
     ) -> None:
         names = element_names or {}
         self._slices: list[tuple[str, slice]] = []
@@ -72,7 +75,24 @@ class SignalReader:
         self._place = place
         if place is not None:
             wanted.append("header.frame_id")
+        self._frames_from = len(wanted)
+        self._frames: tuple[Any, ...] = ()
+        if same_frames:
+            child = "child_frame_id" in message_class.get_fields_and_field_types()
+            wanted += ["header.frame_id", *(["child_frame_id"] if child else [])]
+        self._same_frames = same_frames
         self._read = cdr.compile_reader(message_class, wanted)
+
+    def forget_frames(self) -> None:
+        """Let the next message be in any frame."""
+        self._frames = ()
+
+    def _check_frames(self, frames: tuple[Any, ...]) -> None:
+        if not self._frames:
+            self._frames = frames
+        elif frames != self._frames:
+            was, now = ([str(name) for name in named] for named in (self._frames, frames))
+            raise ValueError(f"it is in the frames {now}, and was in {was} before")
 
     def __call__(self, data: bytes) -> tuple[int, dict[str, Array]]:
         """Return the stamp in ns and the signals.
@@ -83,7 +103,9 @@ class SignalReader:
         """
         values = self._read(data)
         stamp = values[0] * NANOSECONDS + values[1]
-        pose = None if self._place is None else self._place(values[-1], stamp)
+        if self._same_frames:
+            self._check_frames(values[self._frames_from :])
+        pose = None if self._place is None else self._place(values[self._frames_from - 1], stamp)
         block = np.array(values[2 : self._numbers], dtype=np.float64)
         signals = {signal: block[part] for signal, part in self._slices}
         for signal, order, n, i in self._named:

@@ -67,6 +67,11 @@ class StampSequence:
         self._arrived_ns = 0
         self._candidate_ns, self._candidates, self._candidates_since_ns = 0, 0, 0
 
+    @property
+    def doubtful(self) -> bool:
+        """Whether the last stamp was dropped: the clock may have jumped."""
+        return self._candidates > 0
+
     def forget(self) -> None:
         """Accept any next stamp."""
         self._last_ns, self._candidates = None, 0
@@ -127,6 +132,11 @@ class StampClock:
         self._clock_sequence = StampSequence()
         self._clock: tuple[int, int] | None = None
         self._clock_waits = False  # it has jumped, and the stamps have not yet
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the last stamp was dropped: the clock may have jumped."""
+        return self._sequence.doubtful
 
     def observe(self, stamp_ns: int, monotonic_ns: int, system_ns: int) -> Arrival:
         """Add a stamp that has just arrived; return how it follows those before."""

@@ -94,7 +94,8 @@ class GuardNode(ManagedNode):
         names = element_names(robot).get(str(signal.shape[0]), ())
         seen, command = topics.message_type(observed[0].type), topics.message_type(signal.type)
         listed = {s.name: names for s in observed if s.shape == signal.shape}
-        self._read_observation = SignalReader(seen, {s.name: s.field for s in observed}, listed)
+        fields = {s.name: s.field for s in observed}
+        self._read_observation = SignalReader(seen, fields, listed, same_frames=True)
         self._read_command = topic_reader(
             signal.type, {signal.name: signal.field}, {signal.name: names} if names else {}
         )
@@ -165,6 +166,8 @@ class GuardNode(ManagedNode):
     def _on_observation(self, data: bytes) -> None:
         if not self.active:
             return
+        if self.guard.mode.role == "off":
+            self._read_observation.forget_frames()
         try:
             stamp, signals = self._read_observation(data)
         except ValueError as error:
@@ -309,6 +312,8 @@ class GuardNode(ManagedNode):
                 return False, f"outside of what the policy is proven for: {self._live_check}"
         if self.guard.mode is CommonMode.DISARMED and (rivals := self._policies.rivals()):
             return False, f"{rivals}: stop all but one of them"
+        if self._stamps.doubtful and self.guard.mode is CommonMode.DISARMED:
+            return False, "the stamps of the observations do not continue each other: arm again in a moment"
         before = self.guard.mode
         armed, why = self.guard.arm(self._now_s())
         if before is not self.guard.mode is CommonMode.POLICY and self._observed_ns != self._begun_ns:

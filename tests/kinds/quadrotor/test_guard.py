@@ -30,9 +30,13 @@ def signals(
     }
 
 
+STILL = QuadrotorGuardConfig.from_robot(ROBOT, frozen_observations=0)
+"""Takes an observation that equals the one before."""
+
+
 def flying(config: QuadrotorGuardConfig | None = None) -> QuadrotorGuard:
     """Return a guard in POLICY at time 0 that has passed on one hover command."""
-    guard = QuadrotorGuard(ROBOT, config)
+    guard = QuadrotorGuard(ROBOT, config or STILL)
     guard.on_observation(0.0, 0.0, signals())
     assert guard.arm(0.0) == (True, "armed in the air")
     assert guard.on_policy_command(0.0, 0.0, HOVER).command is not None
@@ -56,7 +60,7 @@ def test_observations_are_left_to_the_policy_within_the_limits() -> None:
     assert flying().on_observation(0.01, 0.01, signals()).command is None
 
 
-TELEPORTING = QuadrotorGuardConfig.from_robot(ROBOT, jump_m=1e3, jump_rad=10.0, jump_m_s=1e3)
+TELEPORTING = QuadrotorGuardConfig.from_robot(ROBOT, jump_m=1e3, jump_rad=10.0, jump_m_s=1e3, frozen_observations=0)
 """Takes any state as plausible after any other."""
 
 
@@ -466,7 +470,7 @@ def test_clock_that_restarts_earlier_does_not_drop_the_robot() -> None:
 
 
 def test_observations_are_counted_from_the_last_gap_on() -> None:
-    guard = QuadrotorGuard(ROBOT)
+    guard = QuadrotorGuard(ROBOT, STILL)
     for k in range(5):
         guard.on_observation(k * PERIOD, k * PERIOD, signals())
     assert guard.in_a_row == 5
@@ -539,3 +543,23 @@ def test_a_policy_that_is_late_now_and_then_is_waited_for_longer_than_one_that_i
         guard.on_observation(k * PERIOD, k * PERIOD, signals())
         guard.on_policy_command(k * PERIOD, k * PERIOD, HOVER)
     assert guard.mode is CommonMode.POLICY
+
+
+def test_odometry_whose_values_stand_still_in_flight_counts_as_missing() -> None:
+    guard, same = flying(QuadrotorGuardConfig.from_robot(ROBOT)), signals()
+    for k in range(1, 5):
+        guard.on_observation(k * PERIOD, k * PERIOD, same)
+        guard.on_policy_command(k * PERIOD, k * PERIOD, HOVER)
+    assert guard.mode is CommonMode.POLICY
+    for k in range(5, 45):
+        decision = guard.on_observation(k * PERIOD, k * PERIOD, same)
+        guard.on_policy_command(k * PERIOD, k * PERIOD, HOVER)
+    assert decision.mode is CommonMode.DISARMED
+    assert "has not changed in 5 observations" in decision.reason
+
+
+def test_a_robot_that_stands_on_the_ground_may_be_observed_without_any_noise() -> None:
+    guard, same = QuadrotorGuard(ROBOT), signals((0.0, 0.0, 0.02))
+    for k in range(100):
+        guard.on_observation(k * PERIOD, k * PERIOD, same)
+    assert guard.in_a_row == 100

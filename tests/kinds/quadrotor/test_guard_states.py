@@ -73,7 +73,7 @@ def events() -> dict[str, Callable[[World], None]]:
 
 
 def test_every_reachable_state_is_safe_and_makes_only_the_declared_changes_of_mode() -> None:
-    lax = {"jump_m": 1e3, "jump_rad": 10.0, "jump_m_s": 1e3}
+    lax = {"jump_m": 1e3, "jump_rad": 10.0, "jump_m_s": 1e3, "frozen_observations": 0}
     soon = {"hover_before_landing_s": 0.3, "recover_after_s": 0.05, "tumble_s": 0.1, "battery_confirm_s": 0.1}
     fast = {"takeoff_speed_m_s": 10.0, "landing_speed_m_s": 3.0, "turn_backs": 1}
     guard = QuadrotorGuard(ROBOT, QuadrotorGuardConfig.from_robot(ROBOT, **lax, **soon, **fast))

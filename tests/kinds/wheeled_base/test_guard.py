@@ -334,3 +334,21 @@ def test_nothing_unsafe_is_published_whatever_happens(events: list[Any], near: b
         elif sent is not None:
             assert (np.abs(command - sent) <= rates * (forward - sent_at) + 1e-6).all()
         sent, sent_at = command, forward
+
+
+def test_a_scan_that_is_repeated_does_not_count_as_new() -> None:
+    guard = WheeledBaseGuard(ROBOT)
+    lidar = guard.protective_stop.lidar
+    assert lidar is not None
+    free = wall_scan(lidar, 0.0, 0.0, 0.0, 1e3)
+    guard.on_observation(0.0, 0.0, signals())
+    guard.on_scan(0.0, 0.0, free)
+    assert guard.arm(0.0)[0]
+    late_s, t = guard.config.scan_timeout_s, 0.0
+    while guard.mode is CommonMode.POLICY:
+        t += 0.05
+        guard.on_scan(t, 0.0, free)
+        guard.on_observation(t, t, signals())
+        guard.on_policy_command(t, t, np.zeros(2))
+    assert guard.mode is WheeledBaseMode.STOP and "scan" in guard.reason
+    assert late_s < t <= late_s + 0.1

@@ -124,6 +124,8 @@ def _mode_problem(repeat: Repeat, answer: Answer, limit: float | None) -> str:
     before, after = repeat.modes[0][1], repeat.modes[1:]
     if answer.robot_stops:
         return _late("the robot node did not stop the robot", "the robot stopped", repeat.answer_s, limit)
+    if repeat.robot_off_s is not None and "disarmed" not in answer.modes and "estop" not in answer.modes:
+        return "the robot node stopped the robot, which the guard still commanded"
     allowed = {*answer.modes, *answer.via}
     if limit is None:
         wrong = [mode for _, mode in after if mode not in allowed]

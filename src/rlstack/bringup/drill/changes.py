@@ -104,6 +104,22 @@ def shifted(by_ns: int) -> Change:
     return lambda data: (with_stamp(data, stamp_ns(data) + by_ns),)
 
 
+def another_clock(by_ns: int) -> tuple[Change, Change]:
+    """Return changes that set a robot's clock by ``by_ns``: of its observations, and of commands that answer them."""
+    newest_ns = 0
+
+    def observations(data: bytes) -> Iterable[bytes]:
+        nonlocal newest_ns
+        newest_ns = stamp_ns(data)
+        return (with_stamp(data, newest_ns + by_ns),)
+
+    def commands(data: bytes) -> Iterable[bytes]:
+        back_ns = stamp_ns(data) - by_ns  # a command that answers an observation of before the jump is left as it is
+        return (with_stamp(data, back_ns) if abs(back_ns - newest_ns) < abs(by_ns) // 2 else data,)
+
+    return observations, commands
+
+
 def out_of_order() -> Change:
     """Give the second message a stamp 1 ns before that of the first; pass all others on."""
     seen, first_ns = 0, 0

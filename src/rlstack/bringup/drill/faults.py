@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LATE_S = 0.2
 LOW_RATE = 0.4
 """Share of the control rate; guards warn below a half."""
-CLOCK_JUMP_NS = 10 * 10**9
+CLOCK_JUMP_NS, CLOCK_BACK_NS = 10 * 10**9, 10**9
 STALE_NS = 10**9 // 2
 
 
@@ -55,6 +55,17 @@ def slow_sensor(chain: Chain) -> None:
     robot = chain.drill.robot
     rate_hz = robot.sensors[chain.drill.observed].rate_hz
     chain.observed.set_change(changes.one_of(math.ceil(rate_hz / (LOW_RATE * robot.control_rate_hz))))
+
+
+def on_clock(by_ns: int) -> Action:
+    """Return an action that sets the robot's clock, which stamps its observations."""
+
+    def act(chain: Chain) -> None:
+        observations, commands = changes.another_clock(by_ns)
+        chain.observed.set_change(observations)
+        chain.command.set_change(commands)
+
+    return act
 
 
 def on_link(for_s: float | None) -> Action:
@@ -248,14 +259,14 @@ SENSOR_FAULTS = (
         name="clock_ahead",
         text="stamps jump 10 s ahead for good",
         answer="clock",
-        begin=on_observation(lambda: changes.shifted(CLOCK_JUMP_NS)),
+        begin=on_clock(CLOCK_JUMP_NS),
         watch_s=1.0,
     ),
     Fault(
         name="clock_back",
-        text="stamps jump 10 s back for good",
+        text="stamps jump 1 s back for good",
         answer="clock",
-        begin=on_observation(lambda: changes.shifted(-CLOCK_JUMP_NS)),
+        begin=on_clock(-CLOCK_BACK_NS),
         watch_s=1.0,
     ),
     Fault(

@@ -69,6 +69,13 @@ class QuadrotorGuardConfig(QuadrotorLimits, GuardConfig):
         0.35, unit="rad", above=0.0, text="A heading further than this from where its speed leads has jumped"
     )
     """Margins over what the robot can do between two observations: noise, and how exact stamps are."""
+    frozen_observations: int = value(
+        5,
+        unit="",
+        at_least=0,
+        text="Equal observations in a row in flight that count as frozen odometry; 0: none do",
+    )
+    """To the last bit: noise, and a hover that is not perfectly still, change at least one."""
     tumble_s: float = value(1.0, unit="s", above=0.0)
     """Motors stop when the robot lies on its side or back for this long while the guard flies it."""
 

@@ -28,6 +28,8 @@ class JumpCheck:
         self._acceleration_m_s2 = (robot.thrust_to_weight + 1.0) * STANDARD_GRAVITY
         self._candidate: Observation | None = None
         self._candidates, self._why = 0, ""
+        self._repeated = 0
+        self._last: Observation | None = None
         self.acceleration: list[float] = [0.0, 0.0, 0.0]
         """(3,) m/s^2, world, from the velocities of the last two observations; zeros where they were apart."""
         self.lasting = ""
@@ -36,6 +38,7 @@ class JumpCheck:
     def forget(self) -> None:
         """Start anew, after the clock has jumped."""
         self._candidate, self._candidates, self.lasting = None, 0, ""
+        self._repeated, self._last = 0, None
         self.acceleration = [0.0, 0.0, 0.0]
 
     def refuses(self, before: Observation | None, seen: Observation) -> str:
@@ -46,6 +49,9 @@ class JumpCheck:
             seen: The observation.
         """
         self.lasting = ""
+        last, self._last = self._last, seen
+        if last is not None and self._is_frozen(last, seen):
+            return f"the measured state has not changed in {self._config.frozen_observations} observations"
         jump = "" if before is None else self._jump(before, seen)
         agrees = self._candidate is not None and not self._jump(self._candidate, seen)
         if before is None or not (jump or agrees):
@@ -60,6 +66,14 @@ class JumpCheck:
         self._candidate, self._candidates, self.lasting = None, 0, self._why
         self.acceleration = [0.0, 0.0, 0.0]
         return ""
+
+    def _is_frozen(self, last: Observation, seen: Observation) -> bool:
+        """Return whether a robot in the air is observed in exactly the same state again and again."""
+        airborne = seen.position[2] - self._config.floor_m >= self._config.airborne_height_m
+        same = airborne and seen.position == last.position and seen.orientation == last.orientation
+        same = same and seen.linear_velocity == last.linear_velocity
+        self._repeated = self._repeated + 1 if same and seen.angular_velocity == last.angular_velocity else 0
+        return 0 < self._config.frozen_observations <= self._repeated
 
     def _jump(self, before: Observation, seen: Observation) -> str:
         config, dt = self._config, seen.stamp_s - before.stamp_s

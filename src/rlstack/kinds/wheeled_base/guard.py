@@ -110,6 +110,7 @@ class WheeledBaseGuard(Guard[Observation]):
             ranges: (rays,) m of the robot file's lidar, as the signal ``scan`` has them.
         """
         before, t = self.mode, self._advance(time_s)
+        before_s = self.protective_stop.stamp_s
         age, timeout = self._clock.source_s - stamp_s, self.config.scan_timeout_s
         if not abs(age) <= timeout:
             problem = f"the scan's stamp is {age:.3f} s old, more than {timeout:g} s from now"
@@ -120,7 +121,8 @@ class WheeledBaseGuard(Guard[Observation]):
         if problem:
             self._refused_scan = problem
             return self._tick(t, before, note=problem) if answer else self._no_command(before, problem)
-        self._scan_t = t
+        if stamp_s > before_s:  # the same scan again is no newer
+            self._scan_t = t
         self.fallback.receive({"scan": ranges})
         if not answer:
             return self._no_command(before, self.reason)
