@@ -112,8 +112,8 @@ def test_an_object_in_another_frame_moves_no_arm_and_is_said(tmp_path: Path, lis
         listener.until(lambda: node.status()[1]["refused"] > 10, "refusals")
         assert not commands and node.status()[0] == "waiting for object"
         assert set(sentences) == {
-            "A message on the topic /panda/object was refused: it is in the frame 'scene_optical_frame': transform it"
-            " and give it in odom (map or none is taken for that)."
+            "A message on the topic /panda/object was refused: it is in the frame 'scene_optical_frame', and there is"
+            " no frame odom on /tf; nothing publishes transforms: publish the transform, or give it in odom."
         }
         frame = "odom"
         listener.until(lambda: commands, "a command")

@@ -90,7 +90,6 @@ def test_a_policy_for_another_robot_ends_the_policy_node(tmp_path: Path) -> None
         ("robot", {"robot": "crazyfly"}, "Unknown robot 'crazyfly'. Nearest: crazyflie"),
         ("robot", {"real_time_factor": -1.0}, "real_time_factor: -1.0 is not allowed: must be between 0.01 and 100"),
         ("guard", {"tilt_rad": 3.0}, "tilt_rad: 3.0 is wider than robot 'crazyflie' allows"),
-        ("guard", {"geofence_max": 3.0}, "Unknown parameter 'geofence_max'. Nearest: geofence_max_m"),
         ("policy", {}, "The policy node needs a policy file"),
         ("policy", {"policy": "/nowhere/policy.onnx"}, "/nowhere/policy.onnx"),
     ],

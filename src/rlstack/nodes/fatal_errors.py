@@ -17,12 +17,13 @@ Made = TypeVar("Made")
 
 
 def log_fatal(node: Any, error: BaseException) -> None:
-    """Log the error that ends a node, and wait until the readers of /rosout have it; the program prints it, too."""
-    known = isinstance(error, (UserError, Diverged))
-    node.get_logger().fatal(str(error) if known else f"{type(error).__name__}: {first_line(error)}")
+    """Log the error that ends a node, on the console as well, and wait until the readers of /rosout have it."""
     end = time.monotonic() + _DISCOVERY_S
     while time.monotonic() < end and node.count_subscribers("/rosout") == 0:
-        time.sleep(0.02)
+        time.sleep(0.02)  # a reader that is found later does not receive what was logged before
+    known = isinstance(error, (UserError, Diverged))
+    node.get_logger().fatal(str(error) if known else f"{type(error).__name__}: {first_line(error)}")
+    error.is_logged = True  # type: ignore[attr-defined]
     time.sleep(_SENDING_S)
 
 

@@ -29,7 +29,11 @@ class PlacedMessages:
         """Return the pose of a message's frame at its stamp; None: it is that of the robot's positions."""
         if self._frames.is_world(frame):
             return None
-        return self._listener.lookup(self._frames.world, frame, stamp_ns)
+        try:
+            return self._listener.lookup(self._frames.world, frame, stamp_ns)
+        except NoTransform as error:
+            sentence = f"it is in the frame '{frame}', and {error}: publish the transform, or give it in"
+            raise NoTransform(f"{sentence} {self._frames.world}", later=error.later) from error
 
     def waits(self, topic: str, data: bytes, error: ValueError) -> bool:
         """Return whether a message that could not be read is kept, since its transform may still come."""

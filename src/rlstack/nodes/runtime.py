@@ -386,7 +386,8 @@ def run_nodes(make: Callable[[], ManagedNode | Sequence[ManagedNode]], arguments
         remove_left_behind()
         return _run(make, arguments, received)
     except (UserError, Diverged) as error:
-        print(error, file=sys.stderr, flush=True)
+        if not getattr(error, "is_logged", False):
+            print(error, file=sys.stderr, flush=True)
         return USER_ERROR_STATUS
 
 
