@@ -6,6 +6,7 @@ import math
 import time
 from collections import deque
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from rlstack.bringup.robot_commands.robot_client import shown, within
@@ -91,13 +92,15 @@ class RobotListener:
         self._watch = GoalWatch(node, within(robot, ""), sends=False)
         self._diagnostics: dict[str, Any] = {}
         self._battery: Any = None
-        self._arrived: deque[tuple[float, int]] = deque(maxlen=5000)
+        self._arrived: dict[str, deque[tuple[float, int]]] = {
+            topic: deque(maxlen=5000) for topic in (topics.ODOM, topics.JOINT_STATES)
+        }
         self._clock_ns = 0
-        self._observed = self._observed_topic()
         self._subscribe(topics.DIAGNOSTICS, topics.DIAGNOSTICS, self._on_diagnostics, "event")
         self._subscribe(within(robot, topics.BATTERY), topics.BATTERY, self._on_battery, "sensor_in")
         self._subscribe(topics.CLOCK, topics.CLOCK, self._on_clock, "sensor_in")
-        self._subscribe(within(robot, self._observed), self._observed, self._on_observation, "sensor_in")
+        for topic in self._arrived:
+            self._subscribe(within(robot, topic), topic, partial(self._on_observation, topic), "sensor_in")
 
     def state(self) -> RobotState:
         """Return the robot's state by what has arrived; the rate is that since the last call."""
@@ -134,26 +137,27 @@ class RobotListener:
     def _subscribe(self, name: str, topic: str, callback: Any, use: topics.Quality) -> None:
         self._node.create_subscription(topics.type_of(topic), name, callback, topics.quality(use))
 
-    def _observed_topic(self) -> str:
-        """Return the topic that the guard observes: odometry, if it hears that."""
-        hearing = self._node.get_subscriptions_info_by_topic(within(self._robot, topics.ODOM))
-        heard = any(info.node_name == "guard" for info in hearing)
-        return topics.ODOM if heard else topics.JOINT_STATES
+    @property
+    def _observed(self) -> str:
+        """The topic that the guard observes: odometry, if there is any."""
+        return topics.ODOM if self._arrived[topics.ODOM] else topics.JOINT_STATES
 
     def _observations(self) -> dict[str, Any]:
-        arrived = list(self._arrived)
-        self._arrived.clear()
+        topic = self._observed
+        arrived = list(self._arrived[topic])
+        for one in self._arrived.values():
+            one.clear()
         if len(arrived) < 2:
-            return {"topic": self._observed, "rate_hz": 0.0, "age_s": None}
+            return {"topic": topic, "rate_hz": 0.0, "age_s": None}
         span_s = arrived[-1][0] - arrived[0][0]
         ages = [NANOSECONDS**-1 * age_ns for _, age_ns in arrived if age_ns >= 0]
         age_s = None if not ages else sorted(ages)[len(ages) // 2]
-        return {"topic": self._observed, "rate_hz": (len(arrived) - 1) / span_s if span_s else 0.0, "age_s": age_s}
+        return {"topic": topic, "rate_hz": (len(arrived) - 1) / span_s if span_s else 0.0, "age_s": age_s}
 
     def _several_publishers(self) -> dict[str, list[str]]:
         commands = [prefix + command for command in _COMMANDS for prefix in ("", topics.POLICY_PREFIX)]
         found = {}
-        for topic in (*commands, self._observed):
+        for topic in (*commands, *self._arrived):
             publishers = self._node.get_publishers_info_by_topic(within(self._robot, topic))
             if len(publishers) > 1:
                 found[topic] = [f"{info.node_namespace.rstrip('/')}/{info.node_name}" for info in publishers]
@@ -175,11 +179,11 @@ class RobotListener:
     def _on_clock(self, message: Any) -> None:
         self._clock_ns = stamp_to_ns(message.clock)
 
-    def _on_observation(self, message: Any) -> None:
+    def _on_observation(self, topic: str, message: Any) -> None:
         stamp = stamp_to_ns(message.header.stamp)
         ages = [now - stamp for now in (time.time_ns(), self._clock_ns)]
         age = min(ages, key=abs)
-        self._arrived.append((time.monotonic(), age if abs(age) < _SAME_CLOCK_S * NANOSECONDS else -1))
+        self._arrived[topic].append((time.monotonic(), age if abs(age) < _SAME_CLOCK_S * NANOSECONDS else -1))
 
 
 def describe(robot: str, state: RobotState) -> str:
