@@ -68,7 +68,7 @@ def main() -> int:
             "policy node and guard node, 2 processes": [
                 node("policy", policy=policy, robot=robot, goal_position="[0.0, 0.0, 1.0]"),
                 # On a busy machine the policy is late at times; its path is what is measured, not the fallback.
-                node("guard", robot=robot, auto_arm="true", staleness_periods=50.0),
+                node("guard", robot=robot, auto_arm="true", staleness_periods=50.0, frozen_observations=0),
             ],
         }
         for name, commands in systems.items():
