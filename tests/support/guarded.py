@@ -24,7 +24,7 @@ class Flight:
 
     def __init__(self, listener: Listener) -> None:
         self.listener = listener
-        patient = {"staleness_periods": 100.0, "observation_timeout_s": 2.0}  # all of it runs in one process
+        patient = {"staleness_periods": 100.0, "observation_timeout_s": 2.0, "frozen_observations": 0}  # one process
         self.guard = GuardNode(patient, context=listener.context)
         listener.executor.add_node(self.guard)
         self.guard.start()

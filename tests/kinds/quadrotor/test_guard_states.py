@@ -36,7 +36,6 @@ def check(world: World, command: np.ndarray) -> None:
 
 def events() -> dict[str, Callable[[World], None]]:
     flown = {
-        "observed in the air": (0.01, AIR, None),
         "flown": (0.03, AIR, HOVER),
         "flown for long": (0.1, AIR, HOVER),
         "alone in the air": (0.35, AIR, None),
@@ -45,7 +44,6 @@ def events() -> dict[str, Callable[[World], None]]:
         "near the fence": (0.03, signals(x=2.8, vx=0.9), HOVER),
         "near the fence for long": (0.35, signals(x=2.8, vx=0.9), HOVER),
         "outside": (0.03, signals(x=3.3), HOVER),
-        "fast": (0.03, signals(vx=2.9), HOVER),
         "far too fast": (0.03, signals(vx=3.9), HOVER),
         "on its back": (0.15, signals(tilt=3.0), HOVER),
         "invalid": (0.03, INVALID, HOVER),
