@@ -202,8 +202,7 @@ class Guard(ABC, Generic[Seen]):
         seen, timeout = self._seen, self.config.observation_timeout_s
         if seen is None or t - self._seen_t > timeout:
             return False, f"no valid observation within {timeout} s: {self._refused_observation}"
-        broken = self._broken_limit(seen)
-        if broken:
+        if broken := self._broken_limit(seen):
             return False, f"outside the limits already: {broken}"
         if self.battery.forbids_arming:
             return False, self.battery.forbids_arming
@@ -217,14 +216,14 @@ class Guard(ABC, Generic[Seen]):
 
     def disarm(self, reason: str) -> Decision:
         """Stop the motors now and disarm; an emergency stop stays set."""
-        before = self.mode
+        before, self.advice = self.mode, ""
         if before is not CommonMode.ESTOP:
             self._stop(reason)
         return self._off(before)
 
     def estop(self, reason: str) -> Decision:
         """Stop the motors now and keep them stopped until the emergency stop is cleared."""
-        before = self.mode
+        before, self.advice = self.mode, ""
         self.mode, self.reason, self.stopped_unseen = CommonMode.ESTOP, reason, False
         return self._off(before)
 
@@ -284,8 +283,7 @@ class Guard(ABC, Generic[Seen]):
         if restarted and self.mode.role != "off":
             return self._on_clock_jump(t, before, previous, seen)
         if self.mode is CommonMode.POLICY:
-            broken = self._broken(seen)
-            if broken:
+            if broken := self._broken(seen):
                 return self._take_over(t, before, broken, may_return=False, advice=self._advice)
             if late:
                 return self._take_over(t, before, late, may_return=True)
@@ -367,7 +365,10 @@ class Guard(ABC, Generic[Seen]):
 
     def _broken(self, seen: Seen) -> str:
         """Return why the policy must not command any more, the robot's limits or its battery; or an empty string."""
-        return self._broken_limit(seen) or self.battery.critical
+        broken = self._broken_limit(seen)
+        if not broken and self.battery.critical:
+            self._advice = "Charge or change it, then arm again."
+        return broken or self.battery.critical
 
     @property
     def _newest(self) -> Seen:

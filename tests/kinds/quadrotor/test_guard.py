@@ -563,3 +563,19 @@ def test_a_robot_that_stands_on_the_ground_may_be_observed_without_any_noise() -
     for k in range(100):
         guard.on_observation(k * PERIOD, k * PERIOD, same)
     assert guard.in_a_row == 100
+
+
+def test_what_to_do_about_one_stop_is_not_said_of_the_next() -> None:
+    guard = flying(TELEPORTING)
+    observe(guard, 1, 2, signals(position=(3.5, 0.0, 1.0)))
+    assert guard.advice
+    guard.estop("asked")
+    assert guard.advice == ""
+    guard = flying()
+    for t in (0.01, 2.02):
+        guard.on_battery(t, 0.05, np.nan)
+        guard.on_observation(t, t, signals())
+        guard.on_policy_command(t, t, HOVER)
+        if t < 1.0:
+            observe(guard, 2, 202, signals())
+    assert guard.mode is QuadrotorMode.LAND and "battery" in guard.reason and "Charge" in guard.advice

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-OBSERVATION_PERIODS = 2.0
-"""Control periods beyond the guard's timeout for observations: one until the next would have come, one to notice."""
+OBSERVATION_PERIODS = 3.0
+"""Control periods beyond the guard's timeout for observations: one until the next would have come, and two until the
+guard's timer notices."""
 
 ROBOT_PERIODS = 2.0
 """Control periods beyond the robot node's own timeout in which it notices."""
