@@ -238,7 +238,7 @@ class Guard(ABC, Generic[Seen]):
         before, t = self.mode, self._advance(time_s)
         if self.mode.role == "off":
             return self._off(before)
-        if self.mode is CommonMode.POLICY or self.mode.role == "normal":
+        if self.mode.role == "normal":
             return self._take_over(t, before, reason, may_return=False, advice=advice)
         self._bar_policy(reason, advice)
         return self._no_command(before, reason)

@@ -157,23 +157,21 @@ class QuadrotorGuard(Guard[Observation]):
         return self._fallback.pass_on(t, self._fallback.limiter.sent)
 
     def _bar_policy(self, reason: str, advice: str = "") -> None:
-        if self.mode is QuadrotorMode.RETURN:  # there the policy would have come back soon
+        if self.mode in (QuadrotorMode.TAKEOFF, QuadrotorMode.RETURN):  # there the policy would have come soon
             self._enter_safe_mode(self._clock.elapsed_s, reason, may_return=False)
             self.advice = advice
         else:
             super()._bar_policy(reason, advice)
 
     def _on_malformed_command(self, t: float, problem: str) -> None:
-        if self.mode is QuadrotorMode.TAKEOFF:
-            self._enter_safe_mode(t, problem, may_return=False)
-        elif self.mode in (QuadrotorMode.HOVER, QuadrotorMode.RETURN):
+        if self.mode is not QuadrotorMode.LAND:
             super()._on_malformed_command(t, problem)
 
     def _on_missing_observations(self, t: float, before: Mode, reason: str) -> Decision:
         """Fly on the prediction for a while, then stop the motors: a quadrotor cannot fly without observations."""
         grounded = self.mode is QuadrotorMode.TAKEOFF and not self._is_flying(self._newest)
         if not grounded and t - self._seen_t <= max(self.config.blind_s, self.config.observation_timeout_s):
-            if self.mode is not QuadrotorMode.LAND and self.mode is not QuadrotorMode.HOVER:
+            if self.mode not in (QuadrotorMode.HOVER, QuadrotorMode.LAND):
                 self._enter_safe_mode(t, reason, may_return=self.mode is CommonMode.POLICY or self._may_return)
             return self._act_unseen(t, before)
         self._stop(reason)
@@ -211,11 +209,7 @@ class QuadrotorGuard(Guard[Observation]):
             return self._off(before)
         if self._jumps.lasting or self.battery.critical:
             fault, advice = self._jumps.lasting or self.battery.critical, JUMP_ADVICE if self._jumps.lasting else ""
-            if self.mode is QuadrotorMode.TAKEOFF:
-                self._enter_safe_mode(t, fault, may_return=False)
-                self.advice = advice
-            else:
-                self._bar_policy(fault, advice)
+            self._bar_policy(fault, advice)
         if self.mode is QuadrotorMode.TAKEOFF:
             if self._fallback.below_top_m(seen) < config.takeoff_tolerance_m:
                 if not self._monitor.fresh(t) or broken_limit(seen, config):
