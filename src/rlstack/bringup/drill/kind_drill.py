@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -23,7 +24,7 @@ from rlstack.robots import RobotSpec
 _SLACK = 1e-6
 
 
-class KindDrill:
+class KindDrill(ABC):
     """A robot's drill.
 
     Args:
@@ -105,13 +106,13 @@ class KindDrill:
             return f"a command to the robot is beyond its range: {np.round(numbers, 3).tolist()}"
         return ""
 
+    @abstractmethod
     def excursion(self, seen: Sequence[Mapping[str, Array]]) -> dict[str, float]:
         """Return the worst excursion over observations, the first at the moment of the fault; by name with unit."""
-        raise NotImplementedError
 
+    @abstractmethod
     def path(self, seen: Sequence[Mapping[str, Array]]) -> list[float]:
         """Return the main excursion at each observation, for the chart."""
-        raise NotImplementedError
 
     PATH: ClassVar[str] = "excursion"
     """Its name with the unit."""
