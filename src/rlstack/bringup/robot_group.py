@@ -61,6 +61,7 @@ def robot_group(
     robot: str = "crazyflie",
     backend: str = "mujoco",
     *,
+    uri: str = "",
     world: str = "",
     count: int = 1,
     namespace: str = "",
@@ -96,6 +97,8 @@ def robot_group(
     ):
         if given and not simulated:
             raise UserError(f"{what} needs a simulator, and the backend '{backend}' is not one: leave it out.")
+    if uri and (simulated or backend == TOPICS):
+        raise UserError(f"A URI is for the driver of a robot, and the backend '{backend}' is none: leave {uri} out.")
     prefix: dict[str, Parameter] = {"frame_prefix": checked_prefix(frame_prefix)} if frame_prefix else {}
     place = load_world(world) if world else None
     names = robot_namespaces(spec.name, count)
@@ -116,6 +119,7 @@ def robot_group(
         "lock_step": lock_step,
         "real_time_factor": float(real_time_factor),
         "noise_seed": int(noise_seed),
+        **({"uri": uri} if uri else {}),
         **({"world": absolute_file(world)} if world else {}),
         **({"count": count} if count > 1 else {}),
         **({"start_height_m": float(start_height_m)} if start_height_m else {}),

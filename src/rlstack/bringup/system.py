@@ -48,6 +48,7 @@ def deploy_system(
     robot: str = "",
     backend: str = "mujoco",
     *,
+    uri: str = "",
     world: str = "",
     count: int = 1,
     namespace: str = "",
@@ -72,6 +73,8 @@ def deploy_system(
         robot: A robot's name or file; empty: :func:`chosen_robot`.
         backend: The backend behind the common topics: a simulator, a real robot, or ``topics``: a driver that rlstack
             does not start provides them, perhaps under other names (``remap``).
+        uri: Where the driver of a real robot finds it, such as ``serial:///dev/ttyACM0?baud=1000000``; each driver's
+            page says which it takes.
         world: Name or file of the world, such as ``warehouse:7`` (simulators only); empty: a bare floor.
         count: Number of robots that share the world (simulators only).
         namespace: Namespace of the robot's topics; empty: the robot's name, or with the backend ``topics`` none.
@@ -100,6 +103,7 @@ def deploy_system(
     group = robot_group(
         robot,
         backend,
+        uri=uri,
         world=world,
         count=count,
         namespace=namespace,

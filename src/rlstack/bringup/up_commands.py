@@ -27,6 +27,8 @@ class Deploy:
     """A robot's name or file; default: the policy's; of a policy for a family, and without a policy, crazyflie."""
     backend: str = "mujoco"
     """The backend behind the topics: a simulator, a real robot, or topics: the robot's own driver provides them."""
+    uri: str = ""
+    """Where the driver of a real robot finds it, such as serial:///dev/ttyACM0?baud=1000000."""
     world: str = ""
     """World, such as warehouse or warehouse:7, or a file (simulators only); default: a bare floor."""
     count: int = 1

@@ -22,6 +22,7 @@ PARAMETERS = (
     Parameter("robot", "crazyflie", "Name of the robot, or the path of its YAML file."),
     ROBOT_SHA256,
     Parameter("backend", "mujoco", "Backend behind the topics: a simulator, or the driver of a real robot."),
+    Parameter("uri", "", "Where a driver finds its robot, such as serial:///dev/ttyACM0; simulators: none."),
     Parameter("world", "", "World to simulate in, such as warehouse or warehouse:7, or a world file; empty: a floor."),
     Parameter("count", 1, "Number of robots in the simulation; several have a namespace each.", minimum=1, maximum=256),
     Parameter("robots", (), "Their namespaces under the node's own; empty: the robot's name and a number.", each=str),
@@ -75,6 +76,8 @@ def make_backends(parameters: ParameterSet | Mapping[str, Any]) -> dict[str, Bac
     kind_topics(robot)
     namespaces = robot_namespaces(robot.name, parameters["count"], parameters["robots"])
     options: dict[str, Any] = {}
+    if parameters["uri"]:
+        options["uri"] = parameters["uri"]
     if parameters["world"]:
         options["world"] = load_world(parameters["world"])
     if parameters["physics_rate_hz"]:

@@ -1,0 +1,56 @@
+"""The other end of each driver's protocol, for tests: written from public descriptions, independent of the drivers.
+
+A driver ``src/rlstack/hardware/drivers/<name>.py`` has its peer in ``<name>.py`` here, which defines ``PEER``: a class
+whose instances are context managers and which is a :class:`Peer`. The conformance suite of drivers
+(``tests/hardware/conformance``) runs every driver against its peer.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import TracebackType
+from typing import Protocol
+
+from rlstack.arrays import Array
+from rlstack.robots import RobotSpec
+
+
+class Peer(Protocol):
+    """A robot's own controller, as far as its protocol shows it: it moves as it is told to, and keeps its own rules."""
+
+    robot: RobotSpec
+    """The robot that it is."""
+    uri: str
+    """Where the driver finds it."""
+    powered: bool
+    """Whether its actuators are on: torque enabled, motors armed, wheels driven."""
+
+    def __enter__(self) -> Peer:
+        """Start it, on a port or pseudo-terminal of its own."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it."""
+
+    def rest(self) -> dict[str, Array]:
+        """Return a harmless command that powers the actuators: stay where it is, or do not turn."""
+
+    def lose_link(self) -> None:
+        """Answer nothing from now on, and hear nothing."""
+
+    def regain_link(self) -> None:
+        """Answer again."""
+
+    def send_noise(self, data: bytes) -> None:
+        """Send bytes to the driver that are no frame of the protocol."""
+
+
+def peer_of(driver: str) -> Peer:
+    """Return a driver's peer, not started.
+
+    Raises:
+        ModuleNotFoundError: The driver has none: add ``tests/support/peers/<driver>.py``.
+    """
+    made: Peer = import_module(f"{__name__}.{driver}").PEER()
+    return made
