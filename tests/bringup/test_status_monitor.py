@@ -2,60 +2,54 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 
-from rlstack.bringup.kind_deployment import deployment_of
+from rlstack.bringup import status_monitor
 from rlstack.bringup.status_monitor import Monitor
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import set_stamp
-from rlstack.interfaces.path_messages import path_message
-from rlstack.kinds.quadrotor.spec import load_quadrotor
-from tests.kinds.manipulator.guard_loop import panda
 from tests.support.ros import Listener
 
 pytestmark = pytest.mark.integration
 
 
 class World:
-    """A monitor, and a node that says what a robot would."""
+    """A monitor, and a node that says what a robot's nodes would."""
 
     def __init__(self) -> None:
         self.listener = Listener()
-        self.monitor = Monitor({"/cf": (0.0, 0.0, 1.0)})
-        self.odom = self.sender(topics.ODOM, "sensor_out", 1)
-        self.goal = self.sender(topics.GOAL, "latched", 1)
-        self.path = self.sender(topics.GOAL_PATH, "latched", 2)
+        self.monitor = Monitor(["/cf"])
+        self.odom = self.sender(topics.ODOM, "sensor_out")
+        self.distance = self.sender(topics.GOAL_DISTANCE, "event")
+        self.mode = self.sender(topics.GUARD_MODE, "latched")
         self.stamp_ns = 5 * 10**9
 
-    def sender(self, topic: str, use: topics.Quality, listeners: int) -> Any:
+    def sender(self, topic: str, use: topics.Quality) -> Any:
         made = self.listener.node.create_publisher(topics.type_of(topic), f"/cf/{topic}", topics.quality(use))
-        self.listener.until(lambda: made.get_subscription_count() >= listeners, f"the monitor hears {topic}")
+        self.listener.until(lambda: made.get_subscription_count() >= 1, f"the monitor hears {topic}")
         return made
 
-    def at(self, x: float) -> float:
-        """Say where the robot is, 10 ms later, and return how far that is from its goal."""
+    def says(self, publisher: Any, topic: str, value: Any) -> None:
+        publisher.publish(topics.type_of(topic)(data=value))
+        for _ in range(10):
+            self.monitor.spin(0.01)
+
+    def observe(self) -> None:
+        """Send an observation, half a second later."""
         message = topics.type_of(topics.ODOM)()
-        self.stamp_ns += 10_000_000
+        self.stamp_ns += 500_000_000
         set_stamp(message.header.stamp, self.stamp_ns)
-        message.pose.pose.position.x, message.pose.pose.position.z = x, 1.0
-        seen = self.monitor.seconds, self.monitor.seen
+        before = self.monitor.seconds, self.monitor.seen
         for _ in range(100):
             self.odom.publish(message)  # again, as a best-effort reader may have missed it
             self.monitor.spin(0.1)
-            if (self.monitor.seconds, self.monitor.seen) != seen:
-                return self.monitor.summaries()["cf"].error_m
-        raise AssertionError("the odometry did not come")
-
-    def send_path(self, start_ns: int) -> None:
-        """From the origin to 1 m along x, in a second."""
-        places, turns = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 1.0]]), np.tile([0.0, 0.0, 0.0, 1.0], (2, 1))
-        self.path.publish(path_message(np.array([0.0, 1.0]), places, turns, start_ns=start_ns))
-        for _ in range(10):
-            self.monitor.spin(0.02)
+            if (self.monitor.seconds, self.monitor.seen) != before:
+                return
+        raise AssertionError("the observation did not come")
 
 
 @pytest.fixture
@@ -66,34 +60,25 @@ def world() -> Iterator[World]:
     made.listener.close()
 
 
-def test_the_distance_is_from_the_goal_and_then_from_where_the_path_is_due(world: World) -> None:
-    assert world.at(0.25) == pytest.approx(0.25)
-    message = topics.type_of(topics.GOAL)()
-    message.pose.position.x, message.pose.position.z = 1.0, 1.0
-    world.goal.publish(message)
-    for _ in range(10):
-        world.monitor.spin(0.02)
-    assert world.at(0.25) == pytest.approx(0.75)
-    world.send_path(world.stamp_ns - 490_000_000)  # half of it is over at the next observation
-    assert world.at(0.25) == pytest.approx(0.25)
-    assert world.at(0.51) == pytest.approx(0.0, abs=1e-6)
-    assert "0.000 m from the goal" in world.monitor.line()
+def test_the_distance_is_the_published_one_and_the_time_that_of_the_observations(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert world.monitor.line() == "waiting for odom"
+    world.observe()
+    assert world.monitor.line() == "   0.0 s  no guard yet", "nothing measures a distance but the policy"
+    summary = world.monitor.summaries()["cf"]
+    assert summary.error_m is None and summary.text() == "Flew 0.0 s (no guard 100%)."
 
+    world.says(world.mode, topics.GUARD_MODE, "policy")
+    for distance in (4.0, 0.75, 0.25):
+        world.says(world.distance, topics.GOAL_DISTANCE, distance)
+    world.observe()
+    assert world.monitor.line() == "   0.5 s  policy  0.250 m from the goal"
+    summary = world.monitor.summaries()["cf"]
+    assert (summary.error_m, summary.error_mean_m, summary.error_max_m) == (0.25, 0.5, 0.75)
+    assert summary.mode == "policy" and math.isclose(sum(summary.modes.values()), 1.0)
 
-def test_a_path_without_a_stamp_begins_when_it_comes(world: World) -> None:
-    world.at(0.0)
-    world.send_path(0)
-    assert world.at(0.01) == pytest.approx(0.0, abs=1e-6)
-    world.stamp_ns += 10**9
-    assert world.at(0.5) == pytest.approx(0.5)
-
-
-def test_what_is_watched_of_an_arm_is_its_tool_or_what_it_handles() -> None:
-    robot = panda()
-    rest = np.array([drive.rest for drive in robot.drives])
-    tool = deployment_of(robot).tracked(("joint_position", "goal_position"))
-    assert (tool.signal, tool.names) == ("joint_position", tuple(drive.name for drive in robot.drives))
-    np.testing.assert_allclose(tool.position(rest), (0.307, 0.0, 0.485), atol=1e-3)
-    thing = deployment_of(robot).tracked(("joint_position", "object_position"))
-    assert thing.signal == "object_position" and thing.position(rest[:3]).tolist() == rest[:3].tolist()
-    assert deployment_of(load_quadrotor("crazyflie")).tracked().signal == "position"
+    monkeypatch.setattr(status_monitor, "SILENT_S", 0.0)  # the policy has ended
+    world.observe()
+    assert world.monitor.line() == "   1.0 s  policy"
+    assert "Distance from the goal: not known at the end, 0.500 m mean" in world.monitor.summaries()["cf"].text()

@@ -55,6 +55,13 @@ def test_a_robot_is_armed_sent_watched_and_stopped(flying: None, capsys: pytest.
     assert state["observations"]["topic"] == "odom" and state["observations"]["rate_hz"] > 10.0
     assert not state["publishers"] and not state["malformed"] and not state["warnings"]
 
+    status, out, err = run("goto", "9", "0", "1")
+    assert (status, out) == (1, "")
+    assert err.startswith("fleet/cf1: A goal was refused: it is outside the geofence"), err
+        err
+    )
+    assert "nearest goal inside is [3, 0, 1]." in err
+
     status, out, err = run("estop")
     assert status == 0 and out.startswith("fleet/cf1: Motors off."), (out, err)
     status, out, err = run("goto", "0", "0", "1")

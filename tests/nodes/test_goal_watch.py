@@ -113,6 +113,10 @@ def test_another_goal_a_refusal_and_silence_are_told(
     assert watch.outcome().state == "pursued"
     robot.pursues(2.0)
     assert watch.outcome().why == "another goal replaced it"
+    watch.send(goal(9.0))
+    robot.says(topics.GOAL_REFUSED, "A goal was refused: it is outside the geofence.")
+    assert watch.outcome().state == "failed"
+    assert watch.outcome().why == "A goal was refused: it is outside the geofence"
     monkeypatch.setattr(goal_watch, "TAKEN_WITHIN_S", 0.0)
     monkeypatch.setattr(goal_watch, "SILENT_S", 0.0)
     watch.send(goal(3.0))

@@ -143,9 +143,7 @@ def deploy(
         )
     policies = [process for process in system.processes if "goal_yaw" in process.parameters]
     deployment = deployment_of(load_robot(robot, sha256=system.robot_sha256))
-    inputs = [port.name for port in system.contract.inputs] if system.contract is not None else []
-    goals: dict[str, Any] = {process.namespace: process.parameters["goal_position"] for process in policies}
-    monitor = Monitor(goals, deployment.tracked(inputs))
+    monitor = Monitor([process.namespace for process in policies], kind_topics(deployment.robot).observed)
     started = shown = moved = time.monotonic()
     last_s, said = -1.0, ""
 

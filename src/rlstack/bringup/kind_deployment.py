@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from rlstack.arrays import Array
 from rlstack.bringup.node_process import Parameter
 from rlstack.bringup.robot_group import Point, RobotGroup
 from rlstack.errors import UserError
@@ -132,24 +131,6 @@ class Timeouts:
     robot: dict[str, Parameter] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class TrackedPoint:
-    """The point of a robot, or of an object, whose distance from the goal is displayed.
-
-    Args:
-        signal: A sensed signal.
-        names: Names of its elements, if any.
-        position: Returns the point (3,), m, from the signal.
-    """
-
-    signal: str
-    names: tuple[str, ...]
-    position: Callable[[Array], Array]
-
-
-ODOMETRY = TrackedPoint("position", (), lambda position: position)
-
-
 class KindDeployment:
     """One robot's deployment; the defaults suit a stationary robot without options.
 
@@ -241,10 +222,6 @@ class KindDeployment:
     def helpers(self, ports: PolicyPorts | None, options: DeployOptions, lock_step: bool) -> list[DeployedNode]:
         """Return further nodes."""
         return []
-
-    def tracked(self, inputs: Collection[str] = ()) -> TrackedPoint:
-        """Return the point that is to reach the goal; ``inputs`` are the policy's."""
-        return ODOMETRY
 
     # RViz
 

@@ -1,29 +1,25 @@
-"""Monitor robots by their topics: how far each one is from its goal, and the mode of its guard."""
+"""Monitor robots by their topics: their distance from their goals, and the mode of their guards."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from rlstack.bringup.kind_deployment import ODOMETRY, TrackedPoint
+from rlstack.errors import MalformedMessage
 from rlstack.interfaces import topics
+from rlstack.interfaces.cdr import compile_reader
 from rlstack.interfaces.messages import NANOSECONDS
-from rlstack.interfaces.path_messages import GoalPath
-from rlstack.interfaces.signal_reader import SignalReader
-from rlstack.interfaces.signals import SENSED
+from rlstack.nodes.goal_watch import OFF, SILENT_S
 from rlstack.nodes.shutdown import shut_down
-from rlstack.tasks.quadrotor.paths import Paths
 
-_OFF = ("disarmed", "estop")
-
-_KEPT = 120_000
-"""Odometry messages that a summary covers: 20 minutes at 100 Hz."""
+_KEPT = 12_000
+"""Distances that a summary covers: 20 minutes at 10 Hz."""
 
 
 @dataclass(frozen=True)
@@ -31,27 +27,31 @@ class Summary:
     """Summary of a robot's run, in the robot's time.
 
     Args:
-        seconds: Time from the first to the last odometry.
-        error_m: Distance from the goal at the end.
-        error_mean_m: Mean distance over the last half.
-        error_max_m: Largest distance over the last half.
+        seconds: Time from the first to the last observation.
+        error_m: Distance from the goal at the end; None: its policy or planner did not publish it any more.
+        error_mean_m: Mean distance over the last half of what it published; None: nothing.
+        error_max_m: Largest distance over the last half; None: nothing.
         mode: The guard's mode at the end.
-        modes: Share of the odometry messages in each mode.
+        modes: Share of the observations in each mode.
     """
 
     seconds: float
-    error_m: float
-    error_mean_m: float
-    error_max_m: float
+    error_m: float | None
+    error_mean_m: float | None
+    error_max_m: float | None
     mode: str
     modes: dict[str, float]
 
     def text(self, verb: str = "Flew") -> str:
         """Format the summary."""
         shares = ", ".join(f"{name} {100.0 * share:.0f}%" for name, share in self.modes.items())
+        sentence = f"{verb} {self.seconds:.1f} s ({shares})."
+        if self.error_mean_m is None:
+            return sentence
+        last = "not known" if self.error_m is None else f"{self.error_m:.3f} m"
         return (
-            f"{verb} {self.seconds:.1f} s ({shares}). Distance from the goal: {self.error_m:.3f} m at the end,"
-            f" {self.error_mean_m:.3f} m mean and {self.error_max_m:.3f} m largest over the last half."
+            f"{sentence} Distance from the goal: {last} at the end, {self.error_mean_m:.3f} m mean and"
+            f" {self.error_max_m:.3f} m largest over the last half."
         )
 
 
@@ -59,12 +59,11 @@ class Monitor:
     """Subscribes to robots' topics; call :meth:`spin` often.
 
     Args:
-        goals: Initial goal of each robot, until a goal or path arrives by topic, m in ``odom``; by the absolute
-            namespace of its topics.
-        tracked: The point that is to reach the goal; None: the robot's position from its odometry.
+        spaces: The absolute namespace of each robot's topics.
+        observed: The topic that their commands answer, whose stamps are the robots' time.
     """
 
-    def __init__(self, goals: Mapping[str, Sequence[float]], tracked: TrackedPoint | None = None) -> None:
+    def __init__(self, spaces: Sequence[str], observed: str = topics.ODOM) -> None:
         import rclpy
         from rclpy.context import Context
         from rclpy.signals import SignalHandlerOptions
@@ -74,25 +73,22 @@ class Monitor:
         self._context: Any = Context()
         # The supervisor handles signals, also after ROS is shut down.
         rclpy.init(context=self._context, signal_handler_options=SignalHandlerOptions.NO)
-        only = next(iter(goals)) if len(goals) == 1 else ""
+        only = spaces[0] if len(spaces) == 1 else ""
         self._node = rclpy.create_node("monitor", namespace=only, context=self._context)
         self._executor = ControlExecutor(context=self._context)
         self._executor.add_node(self._node)
-        point = tracked or ODOMETRY
-        self._awaited = SENSED[point.signal].topic
-        self._robots = {
-            space.rpartition("/")[2]: _Monitored(self._node, space, tuple(goal), point) for space, goal in goals.items()
-        }
+        self._awaited = observed
+        self._robots = {space.rpartition("/")[2]: _Monitored(self._node, space, observed) for space in spaces}
 
     @property
     def seconds(self) -> float:
-        """Least time since the first odometry over all robots; 0 before it."""
+        """Least time since the first observation over all robots; 0 before it."""
         return min(robot.seconds for robot in self._robots.values())
 
     @property
     def seen(self) -> bool:
-        """Whether every robot has sent odometry."""
-        return all(robot.errors for robot in self._robots.values())
+        """Whether every robot has sent an observation."""
+        return all(robot.seen for robot in self._robots.values())
 
     @property
     def armed(self) -> bool:
@@ -118,18 +114,21 @@ class Monitor:
 
     def line(self) -> str:
         """Return one line of status; with several robots, the one farthest from its goal."""
-        unseen = [name for name, robot in self._robots.items() if not robot.errors]
+        unseen = [name for name, robot in self._robots.items() if not robot.seen]
         if unseen:
             return f"waiting for {self._awaited}" + (f" of {_few(unseen)}" if len(self._robots) > 1 else "")
-        far, worst = max(self._robots.items(), key=lambda item: item[1].errors[-1])
-        if len(self._robots) == 1:
-            return f"{self.seconds:6.1f} s  {worst.mode or 'no guard yet'}  {worst.errors[-1]:.3f} m from the goal"
+        away = {name: robot.distance_m for name, robot in self._robots.items() if not math.isnan(robot.distance_m)}
+        far = max(away, key=lambda name: away[name], default="")
         modes = Counter(robot.mode or "no guard yet" for robot in self._robots.values())
-        shown = ", ".join(f"{count} {mode}" for mode, count in modes.most_common())
-        return f"{self.seconds:6.1f} s  {shown}  at most {worst.errors[-1]:.3f} m from the goal ({far})"
+        alone = len(self._robots) == 1
+        shown = ", ".join(mode if alone else f"{count} {mode}" for mode, count in modes.most_common())
+        place = "" if not far else f"  {away[far]:.3f} m from the goal" if alone else ""
+        if far and not alone:
+            place = f"  at most {away[far]:.3f} m from the goal ({far})"
+        return f"{self.seconds:6.1f} s  {shown}{place}"
 
     def summaries(self) -> dict[str, Summary]:
-        """Return each robot's summary by name; every robot must have sent odometry."""
+        """Return each robot's summary by name; every robot must have sent an observation."""
         return {name: robot.summary() for name, robot in self._robots.items()}
 
     def close(self) -> None:
@@ -145,90 +144,71 @@ def _few(names: Sequence[str]) -> str:
 class _Monitored:
     """One robot's subscriptions and received messages."""
 
-    def __init__(self, node: Any, namespace: str, goal: Sequence[float], tracked: TrackedPoint) -> None:
-        from rlstack.nodes.goal_subscriptions import QUALITIES, PathListener
-
-        self._goal = np.array(goal)
-        self._path: Paths | None = None
-        self._path_begins_ns = 0
+    def __init__(self, node: Any, namespace: str, observed: str) -> None:
         self._first_s = self._last_s = math.nan
-        self._last_ns = 0
-        self.errors: deque[float] = deque(maxlen=_KEPT)
-        self._seen: Counter[str] = Counter()
+        self._seen_at = self._distance_at = -math.inf
+        self._distances: deque[float] = deque(maxlen=_KEPT)
+        self._modes: Counter[str] = Counter()
         self.mode = ""
         self.armed = False
         """Whether the guard has been armed."""
-        sensed = SENSED[tracked.signal]
-        names = {sensed.name: tracked.names} if tracked.names else {}
-        self._read = SignalReader(topics.message_type(sensed.type), {sensed.name: sensed.field}, names)
-        self._position, self._signal = tracked.position, tracked.signal
+        self.live_check = ""
+        self._read = compile_reader(topics.type_of(observed), ("header.stamp.sec", "header.stamp.nanosec"))
 
         def subscribe(topic: str, callback: Any, use: topics.Quality, raw: bool = False) -> None:
             name = f"{namespace.rstrip('/')}/{topic}" if namespace else topic
             node.create_subscription(topics.type_of(topic), name, callback, topics.quality(use), raw=raw)
 
-        subscribe(sensed.topic, self._on_place, "sensor_in", raw=True)
-        subscribe(topics.GOAL, self._on_goal, "latched")
-        subscribe(topics.GOAL_ACTIVE, self._on_active, "latched")
-        listener = PathListener(self._on_path, lambda sentence: None)  # the policy node reports errors
-        for use in QUALITIES:
-            subscribe(topics.GOAL_PATH, listener, use, raw=True)
+        subscribe(observed, self._on_observation, "sensor_in", raw=True)
+        subscribe(topics.GOAL_DISTANCE, self._on_distance, "event")
         subscribe(topics.GUARD_MODE, self._on_mode, "latched")
-        self.live_check = ""
         subscribe(topics.LIVE_CHECK, self._on_live_check, "latched")
 
     @property
+    def seen(self) -> bool:
+        """Whether an observation has arrived."""
+        return not math.isnan(self._first_s)
+
+    @property
     def seconds(self) -> float:
-        """Time since the first odometry; 0 before it."""
-        return self._last_s - self._first_s if self.errors else 0.0
+        """Time since the first observation; 0 before it."""
+        return self._last_s - self._first_s if self.seen else 0.0
+
+    @property
+    def distance_m(self) -> float:
+        """Distance from the goal that was published last; NaN: none, or none beside the newest observations."""
+        return self._distances[-1] if self._distances and self._seen_at - self._distance_at < SILENT_S else math.nan
 
     def summary(self) -> Summary:
-        """Return the summary; at least one odometry message must have arrived."""
-        half = np.array(self.errors)[len(self.errors) // 2 :]
-        count = sum(self._seen.values())
+        """Return the summary; at least one observation must have arrived."""
+        half = np.array(self._distances)[len(self._distances) // 2 :]
+        count = sum(self._modes.values())
         return Summary(
             seconds=self.seconds,
-            error_m=self.errors[-1],
-            error_mean_m=float(half.mean()),
-            error_max_m=float(half.max()),
+            error_m=None if math.isnan(self.distance_m) else self.distance_m,
+            error_mean_m=float(half.mean()) if len(half) else None,
+            error_max_m=float(half.max()) if len(half) else None,
             mode=self.mode,
-            modes={name or "no guard": seen / count for name, seen in self._seen.most_common()},
+            modes={name or "no guard": seen / count for name, seen in self._modes.most_common()},
         )
 
-    def _on_place(self, data: bytes) -> None:
+    def _on_observation(self, data: bytes) -> None:
         try:
-            stamp_ns, signals = self._read(data)
-        except ValueError:  # the guard reports errors
+            seconds, nanoseconds = self._read(data)
+        except MalformedMessage:  # the guard reports errors
             return
-        self._last_s, self._last_ns = 1e-9 * stamp_ns, stamp_ns
-        goal = self._goal if self._path is None else self._path.at(1e-9 * (stamp_ns - self._path_begins_ns))[0]
-        error = math.dist(self._position(signals[self._signal]), goal)
-        if not self.errors:
+        self._last_s, self._seen_at = seconds + nanoseconds / NANOSECONDS, time.monotonic()
+        if not self.seen:
             self._first_s = self._last_s
-        self.errors.append(error)
-        self._seen[self.mode] += 1
+        self._modes[self.mode] += 1
 
-    def _on_goal(self, message: Any) -> None:
-        self._path = None
-        if topics.in_world(message.header.frame_id):  # the policy node transforms others
-            self._on_active(message)
-
-    def _on_active(self, message: Any) -> None:
-        position = message.pose.position
-        self._goal = np.array([position.x, position.y, position.z])
-
-    def _on_path(self, stamp_ns: int, path: GoalPath) -> None:
-        if not all(map(topics.in_world, path.frames)):
-            self._path = None
-            return
-        first = int(path.stamp_ns[0])
-        self._path_begins_ns = first + (self._last_ns if stamp_ns == 0 else 0)
-        time_s = (path.stamp_ns - first) / NANOSECONDS
-        self._path = Paths(time_s[None], path.position[None], np.zeros((1, len(time_s))))
+    def _on_distance(self, message: Any) -> None:
+        self._distances.append(message.data)
+        self._distance_at = time.monotonic()
 
     def _on_live_check(self, message: Any) -> None:
         self.live_check = message.data
 
     def _on_mode(self, message: Any) -> None:
         self.mode = message.data
-        self.armed = self.armed or self.mode not in _OFF
+        self.armed = self.armed or self.mode not in OFF

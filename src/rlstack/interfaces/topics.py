@@ -22,6 +22,8 @@ GOAL_DISTANCE = "goal/distance"
 """Distance from it, m, of the robot, or of the tool or the object that is to reach it."""
 GOAL_REACHED = "goal/reached"
 """Whether it is reached. Latched."""
+GOAL_REFUSED = "goal/refused"
+"""Why a goal or path was refused, once for each."""
 LATCHED = frozenset({GOAL, GOAL_PATH})
 """Topics whose last value holds until it is replaced."""
 ROTOR_COMMAND = "cmd/rotors"
@@ -86,6 +88,7 @@ TYPES: dict[str, str] = {
     GOAL_ACTIVE: "geometry_msgs/msg/PoseStamped",
     GOAL_DISTANCE: "std_msgs/msg/Float64",
     GOAL_REACHED: "std_msgs/msg/Bool",
+    GOAL_REFUSED: "std_msgs/msg/String",
     ROTOR_COMMAND: "sensor_msgs/msg/JointState",
     TWIST_COMMAND: "geometry_msgs/msg/TwistStamped",
     JOINT_COMMAND: "trajectory_msgs/msg/JointTrajectory",

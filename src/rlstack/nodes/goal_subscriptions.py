@@ -158,6 +158,7 @@ class GoalReceiver:
         limits: Where goals may be; None: anywhere.
         on_goal: Called with a goal; None: goals are not subscribed to.
         on_path: Called with a path; None: paths are not subscribed to.
+        on_refused: Called with the sentence on a goal or path that is refused.
     """
 
     def __init__(
@@ -168,9 +169,10 @@ class GoalReceiver:
         limits: GoalLimits | None,
         on_goal: OnGoal | None = None,
         on_path: OnPath | None = None,
+        on_refused: Callable[[str], None] = lambda sentence: None,
     ) -> None:
         self._node, self._listener, self._frames, self._limits = node, listener, frames, limits
-        self._on_goal, self._on_path = on_goal, on_path
+        self._on_goal, self._on_path, self._on_refused = on_goal, on_path, on_refused
         self._waiting: _Given | None = None
         self._followed: _Given | None = None
         self._used: tuple[Array, Array] | None = None
@@ -342,6 +344,7 @@ class GoalReceiver:
     def _refuse(self, sentence: str) -> None:
         self._refusal, self._refused_at = sentence, time.monotonic()
         self._node.warn(sentence)
+        self._on_refused(sentence)
 
 
 def _named(frames: Sequence[str]) -> str:

@@ -37,7 +37,7 @@ class GoalPoint:
 
 
 class GoalTopics:
-    """Publishes ``goal/active``, ``goal/distance`` and ``goal/reached`` of a policy's node.
+    """Publishes ``goal/active``, ``goal/distance``, ``goal/reached`` and ``goal/refused`` of a policy's node.
 
     Args:
         node: The node (:class:`rlstack.nodes.runtime.ManagedNode`).
@@ -46,8 +46,8 @@ class GoalTopics:
     """
 
     def __init__(self, node: Any, point: GoalPoint, frame: str = topics.WORLD_FRAME) -> None:
-        names = (topics.GOAL_ACTIVE, topics.GOAL_DISTANCE, topics.GOAL_REACHED)
-        uses: tuple[topics.Quality, ...] = ("latched", "event", "latched")
+        names = (topics.GOAL_ACTIVE, topics.GOAL_DISTANCE, topics.GOAL_REACHED, topics.GOAL_REFUSED)
+        uses: tuple[topics.Quality, ...] = ("latched", "event", "latched", "event")
         self._types = {name: topics.type_of(name) for name in names}
         self._publishers = {name: node.publisher(self._types[name], name, use) for name, use in zip(names, uses)}
         self._point, self._frame = point, frame
@@ -59,6 +59,10 @@ class GoalTopics:
     def taken(self) -> None:
         """Publish the goal again when it is next pursued, even if it is the same: its sender hears that it counts."""
         self._goal, self._within_ns, self._reached = None, None, None
+
+    def refused(self, sentence: str) -> None:
+        """Publish why a goal was refused."""
+        self._send(topics.GOAL_REFUSED, sentence)
 
     def publish(self, stamp_ns: int, signals: Signals, arrived: bool | None = None) -> None:
         """Publish what has changed since the last answered observation; nothing without a new one.

@@ -59,10 +59,12 @@ class GoalWatch:
         self._intervened_at = -math.inf
         self._pursued: Any = None
         self._replaced = False
+        self._refusal = ""
 
         def subscribe(topic: str, callback: Any, use: topics.Quality) -> None:
             node.create_subscription(topics.type_of(topic), within + topic, callback, topics.quality(use))
 
+        subscribe(topics.GOAL_REFUSED, self._on_refused, "event")  # first: it is there once a latched goal has come
         subscribe(topics.GUARD_REASON, self._on_reason, "latched")
         subscribe(topics.GUARD_MODE, self._on_mode, "latched")
         subscribe(topics.GUARD_INTERVENTIONS, self._on_interventions, "latched")
@@ -86,7 +88,7 @@ class GoalWatch:
     def send(self, pose: Any) -> None:
         """Send a goal, a ``geometry_msgs/PoseStamped``, in place of the one before."""
         self._sent_at, self._intervened = time.monotonic(), self.interventions
-        self._pursued, self._replaced = None, False
+        self._pursued, self._replaced, self._refusal = None, False, ""
         self._goals.publish(pose)
 
     def outcome(self) -> Outcome:
@@ -100,9 +102,11 @@ class GoalWatch:
         if self.is_off or intervenes:
             return Outcome("failed", self.taken_over)
         if self._pursued is None:
+            if self._refusal:
+                return Outcome("failed", self._refusal)
             if now - self._sent_at < TAKEN_WITHIN_S:
                 return Outcome("sent")
-            return Outcome("failed", "the goal was not taken: the log of the policy or planner node says why")
+            return Outcome("failed", f"the goal was not taken within {TAKEN_WITHIN_S:g} s, and nothing says why")
         if self._replaced:
             return Outcome("failed", "another goal replaced it")
         if self.reached:
@@ -126,6 +130,10 @@ class GoalWatch:
         if message.data > self.interventions:
             self._intervened_at = time.monotonic()
         self.interventions = message.data
+
+    def _on_refused(self, message: Any) -> None:
+        if self._sent_at is not None and self._pursued is None:
+            self._refusal = message.data.rstrip(".")
 
     def _on_active(self, message: Any) -> None:
         before, self.active = self._pursued, message

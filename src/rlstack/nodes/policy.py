@@ -163,6 +163,7 @@ class PolicyNode(ManagedNode):
             limits,
             self._on_goal if rests else None,
             self._on_path if follows else None,
+            self._on_refused,
         )
         given = np.array(self.parameters["goal_position"])
         if rests and np.isfinite(given).all() and (why := self._goals.refusal(given)):
@@ -377,6 +378,10 @@ class PolicyNode(ManagedNode):
         self._set_goal(goal_position=position, goal_orientation=orientation)
         if not moved:
             self._goal_taken()
+
+    def _on_refused(self, sentence: str) -> None:
+        if self._goal_topics is not None:
+            self._goal_topics.refused(sentence)
 
     def _on_path(self, path: GoalPath, *, from_now: bool, moved: bool) -> None:
         self._received.add(topics.GOAL_PATH)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from rlstack.arrays import Array
-from rlstack.bringup.kind_deployment import ODOMETRY, KindDeployment, Timeouts, TrackedPoint, checked_point
+from rlstack.bringup.kind_deployment import KindDeployment, Timeouts, checked_point
 from rlstack.bringup.node_process import Parameter
 from rlstack.bringup.robot_group import Point, RobotGroup
 from rlstack.kinds.manipulator.guard_config import ManipulatorGuardConfig
@@ -48,18 +47,6 @@ class ManipulatorDeployment(KindDeployment):
         }
         robot_s = _ROBOT_WAITS * needed["staleness_s"]
         return Timeouts(guard, {"cmd_joints_timeout_s": robot_s} if "staleness_s" in guard else {})
-
-    def tracked(self, inputs: Collection[str] = ()) -> TrackedPoint:
-        """Return the object that the policy handles, or else the tool."""
-        if "object_position" in inputs:
-            return TrackedPoint("object_position", (), ODOMETRY.position)
-        chain = chain_of(self.robot)
-        index = list(chain.index)
-
-        def tool(joints: Array) -> Array:
-            return np.asarray(tool_motion(chain.screws, joints[None, index]).position[0])
-
-        return TrackedPoint("joint_position", tuple(drive.name for drive in self.robot.drives), tool)
 
 
 DEPLOYMENT = ManipulatorDeployment
