@@ -58,8 +58,6 @@ def test_a_robot_is_armed_sent_watched_and_stopped(flying: None, capsys: pytest.
     status, out, err = run("goto", "9", "0", "1")
     assert (status, out) == (1, "")
     assert err.startswith("fleet/cf1: A goal was refused: it is outside the geofence"), err
-        err
-    )
     assert "nearest goal inside is [3, 0, 1]." in err
 
     status, out, err = run("estop")
