@@ -340,7 +340,10 @@ class GuardNode(ManagedNode):
     def _on_estop(self, request: Any, response: Any) -> Any:
         self._auto_arm_left = False
         self._send(self.guard.estop("requested"))
-        response.success, response.message = True, "Motors off. Call clear_estop, then arm."
+        response.success, response.message = (
+            True,
+            "Motors off. To move again: `rlstack estop --clear`, then `rlstack arm`.",
+        )
         return response
 
     def _on_clear_estop(self, request: Any, response: Any) -> Any:

@@ -122,7 +122,7 @@ def test_a_robot_that_stays_near_a_limit_is_taken_for_good() -> None:
     guard = flying(TELEPORTING)
     observe(guard, 1, 504, NEAR[1][0])
     assert guard.mode is QuadrotorMode.HOVER
-    assert "not back inside in time" in guard.reason
+    assert "not back inside in time" in guard.reason and "goal farther inside" in guard.advice
 
 
 def test_a_policy_that_is_turned_back_too_often_loses_the_robot_with_advice() -> None:
@@ -132,6 +132,10 @@ def test_a_policy_that_is_turned_back_too_often_loses_the_robot_with_advice() ->
         observe(guard, 2 + 20 * k, 21 + 20 * k, signals())
     assert modes == [QuadrotorMode.RETURN] * 3 + [QuadrotorMode.HOVER]
     assert "3 turn-backs" in guard.reason and "goal farther inside" in guard.advice
+    guard.disarm("landed")  # the next flight begins at once, and has its own turn-backs
+    assert guard.arm(0.8)[0]
+    observe(guard, 81, 82, signals())
+    assert observe(guard, 82, 83, NEAR[3][0]).mode is QuadrotorMode.RETURN
     rare = flying(TELEPORTING)
     for k in range(6):
         start = 1 + 700 * k

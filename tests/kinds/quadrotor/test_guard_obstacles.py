@@ -161,6 +161,18 @@ def test_turned_off_it_uses_no_sensor() -> None:
     assert ObstacleMonitor(robot, QuadrotorGuardConfig.from_robot(robot, protective_stop=False)).sensors == ()
 
 
+def test_a_policy_that_does_not_leave_a_wall_alone_is_stopped_with_advice_on_the_obstacle() -> None:
+    robot = quadrotor(lidars={SCAN: LIDAR})
+    config = QuadrotorGuardConfig.from_robot(robot, turn_backs=0)
+    loop = Loop(QuadrotorGuard(robot, config), (0.0, 0.0, 1.0))
+    loop.run(0.1, None)
+    assert loop.guard.arm(loop.time_s)[0]
+    for _ in range(30):
+        loop.guard.obstacles.receive_scan(loop.time_s, wall(LIDAR, 1.5 - float(loop.quad.state["position"][0])))
+        loop.run(0.1, good_policy(robot, (2.5, 0.0, 1.0), speed_m_s=2.0), until=QuadrotorMode.HOVER)
+    assert "an obstacle is" in loop.guard.reason and "free of the obstacle" in loop.guard.advice
+
+
 def test_the_guard_turns_back_from_a_wall_and_hands_over_again() -> None:
     robot = quadrotor(lidars={SCAN: LIDAR})
     loop = Loop(QuadrotorGuard(robot), (0.0, 0.0, 1.0))

@@ -23,6 +23,7 @@ PATIENCE = 6.0
 CALM = 0.5
 """Share of the limits below which a robot that was turned back is handed over."""
 LIMIT_ADVICE = "Give a goal farther inside the limits, then arm again; if goals were inside, verify the policy."
+OBSTACLE_ADVICE = "Give a goal to which the straight way is free of the obstacle, or a path around it, then arm again."
 JUMP_ADVICE = "Check what estimates the odometry, then arm again."
 UNSEEN_ADVICE = "Check the odometry topic (rlstack status), then arm again."
 
@@ -111,7 +112,11 @@ class QuadrotorGuard(Guard[Observation]):
 
     def _near_limit(self, seen: Observation) -> str:
         how = self.config.turn_back_share, self._jumps.acceleration
-        return broken_limit(seen, self.config, *how) or self.obstacles.too_close(seen, *how)
+        self._advice = LIMIT_ADVICE
+        if near := broken_limit(seen, self.config, *how):
+            return near
+        self._advice = OBSTACLE_ADVICE
+        return self.obstacles.too_close(seen, *how)
 
     @property
     def warning(self) -> str:
@@ -124,7 +129,7 @@ class QuadrotorGuard(Guard[Observation]):
             turned.popleft()
         if len(turned) >= config.turn_backs:
             often = f"{reason}, after {len(turned)} turn-backs within {config.turn_backs_s:g} s"
-            return self._take_over(t, before, often, may_return=False, advice=LIMIT_ADVICE)
+            return self._take_over(t, before, often, may_return=False, advice=self._advice)
         turned.append(t)
         self._monitor.forget()
         self._fallback.turn_back(self._newest)
@@ -141,6 +146,7 @@ class QuadrotorGuard(Guard[Observation]):
         flying = self._is_flying(seen)
         self._fallback.start(t, flying)
         self._upright_t = t
+        self._turned_back_t.clear()  # a flight does not count those of the one before
         if flying:
             self._enter(CommonMode.POLICY, t, "armed in the air")
         else:
@@ -224,6 +230,7 @@ class QuadrotorGuard(Guard[Observation]):
         elif self.mode is QuadrotorMode.RETURN:
             if in_mode_s >= config.hover_before_landing_s:
                 self._enter_safe_mode(t, f"{self.reason}: not back inside in time", may_return=False)
+                self.advice = self._advice
             elif self._is_calm(seen):
                 if in_mode_s > config.staleness_s and not self._monitor.fresh(t):
                     self._enter_safe_mode(t, f"{self.reason}; {self._lateness(t)}", may_return=True)
