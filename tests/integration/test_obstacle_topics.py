@@ -63,7 +63,8 @@ def test_a_wall_in_scan_and_depth_is_known_to_the_guard(listener: Listener, tmp_
         assert node.status()[1]["scans refused"] == 0
         observe(1.5)
         assert "an obstacle is 0." in node.guard.obstacles.too_close(node.guard._newest)  # type: ignore[attr-defined]
-        assert "front" not in node.status()[0]
+        warning = node.status()[0]
+        assert "nothing new from" not in warning and "a message on front/depth was refused: a depth image" in warning
     finally:
         node.stop()
         listener.executor.remove_node(node)

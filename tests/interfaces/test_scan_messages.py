@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 from rclpy.serialization import serialize_message
 
 from rlstack.interfaces import topics
+from rlstack.interfaces.scan_geometry import ScanGeometry, scan_geometry
 from rlstack.interfaces.scan_messages import (
     Resampling,
-    ScanGeometry,
     ScanMessage,
     ScanReader,
     finite_ranges,
-    scan_geometry,
 )
 from rlstack.interfaces.signal_reader import topic_reader
 from rlstack.interfaces.signals import SENSED

@@ -1,13 +1,20 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rclpy.serialization import serialize_message
 
-from rlstack.nodes.posed_scans import Poses
+from rlstack.interfaces import topics
+from rlstack.interfaces.messages import OdometryMessage
+from rlstack.interfaces.scan_messages import ScanMessage
+from rlstack.interfaces.tf_messages import TfMessage, Transform
+from rlstack.nodes.posed_scans import PosedScans, Poses
+from rlstack.robots import load_robot
 
 MS = 1_000_000
 
@@ -53,3 +60,43 @@ def test_a_pose_out_of_order_is_left_out() -> None:
     poses.add(20 * MS, at(0.2), 0.0)
     assert not poses.add(10 * MS, at(0.1), 0.0)
     assert poses.newest_ns == 20 * MS
+
+
+class Topics:
+    """What a node's subscriptions are given to."""
+
+    active = True
+
+    def __init__(self, **parameters: Any) -> None:
+        given = {"scan_frame": "", "zero_is_far": False, "frame_prefix": "", "odom_frame": ""}
+        self.parameters = {**given, "transform_timeout_s": 0.0, **parameters}
+        self.send: dict[str, Any] = {}
+        self.warned: list[str] = []
+
+    def subscriber(self, kind: Any, topic: str, callback: Any, use: str, raw: bool = False) -> None:
+        self.send[topic] = callback
+
+    def warn(self, sentence: str, key: str = "") -> None:
+        self.warned.append(sentence)
+
+
+def test_a_scan_in_a_frame_of_tf_is_used_where_the_lidar_stands_and_otherwise_refused() -> None:
+    node, lidar = Topics(frame_prefix="tb/"), load_robot("turtlebot3_burger").lidars["scan"]
+    used: list[tuple[int, np.ndarray]] = []
+    scans = PosedScans(node, lidar, lambda stamp, ranges, pose: used.append((stamp, ranges)), lambda: None)
+    odometry = OdometryMessage(topics.type_of(topics.ODOM)(), "tb/odom", "tb/base_link")
+    none, level = np.zeros(3), np.array([0.0, 0.0, 0.0, 1.0])
+    node.send[topics.ODOM](serialize_message(odometry.fill(5, none, level, none, none)))
+    scan = ScanMessage(topics.message_type(topics.SCAN_TYPE)(), "turned", lidar)
+    ranges = np.full(lidar.rays, 2.0, dtype=np.float32)
+    ranges[10] = 1.0
+    data = serialize_message(scan.fill(5, ranges))
+    node.send[topics.SCAN](data)
+    assert not used and scans.counts["scans refused"] == 1
+    assert "no frame tb/base_link on /tf" in scans.status()[0] and node.warned[0].startswith("A scan was refused: ")
+    x, y, z = lidar.position_m
+    transform = Transform("tb/base_link", "turned", (x, y, z, 0.0, 0.0, math.sin(math.pi / 4), math.cos(math.pi / 4)))
+    node.send[topics.TF_STATIC](TfMessage([transform]).data)
+    node.send[topics.SCAN](data)
+    ((stamp, found),) = used
+    assert stamp == 5 and np.argmin(found) == 10 + lidar.rays // 4 and scans.counts["scans refused"] == 1

@@ -5,7 +5,8 @@ REP-117: +Inf is nothing within range, -Inf something too near to measure, NaN n
 ``range_min`` if there is none: unknown counts as blocked. If a scan's own ``range_max`` is shorter, rays without a
 return have that value.
 
-A scan with other angles is resampled where it has enough measurements (:class:`Resampling`), otherwise refused.
+A scan with other angles is resampled where it has enough measurements (:class:`Resampling`), otherwise refused. One of
+a lidar that stands elsewhere is reprojected (:class:`rlstack.interfaces.scan_reprojection.Reprojection`).
 """
 
 from __future__ import annotations
@@ -13,8 +14,6 @@ from __future__ import annotations
 import array
 import math
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,9 +22,10 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array
 from rlstack.interfaces import cdr, topics
 from rlstack.interfaces.messages import NANOSECONDS, set_stamp
+from rlstack.interfaces.scan_geometry import ScanGeometry
+from rlstack.interfaces.scan_reprojection import Mount, Reprojection
+from rlstack.interfaces.transform_buffer import NoTransform, Place
 from rlstack.robots import Lidar
-from rlstack.robots.sensing import sensor_frame
-from rlstack.schema import value
 
 NEIGHBOUR_RAD = math.radians(5.0)
 """How far a ray without a measurement looks for neighbours with one."""
@@ -40,52 +40,6 @@ _SAME_M, _SAME_RAD = 0.01, 0.01
 """Tolerance within which two mounts are equal: robot files and calibrations are rounded."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScanGeometry:
-    """Scan geometry of a robot's lidar with one ring: its rays, range and mount."""
-
-    rays: int = value(unit="rays", at_least=1, at_most=65536)
-    angle_min_rad: float = value(unit="rad", at_least=-2.0 * _TURN, at_most=2.0 * _TURN)
-    """Angle of the first ray, from straight ahead towards the left."""
-    angle_increment_rad: float = value(unit="rad", at_least=0.0, at_most=_TURN)
-    """Angle from one ray to the next; 0 for a single ray."""
-    range_min_m: float = value(unit="m", at_least=0.0)
-    range_max_m: float = value(unit="m", above=0.0)
-    frames: tuple[str, ...]
-    """Names that its frame may have in messages, ours first."""
-    position_m: tuple[float, float, float] = value(unit="m")
-    rpy_rad: tuple[float, float, float] = value(unit="rad")
-    """Pose of that frame in ``base_link``."""
-
-    def __post_init__(self) -> None:
-        if self.range_max_m <= self.range_min_m:
-            raise ValueError(f"range_max_m: {self.range_max_m} is not allowed: must be above {self.range_min_m}.")
-        if self.rays > 1 and not 0.0 < self.angle_increment_rad * (self.rays - 1) <= _TURN + 1e-6:
-            raise ValueError(
-                f"angle_increment_rad: {self.angle_increment_rad} is not allowed: {self.rays} rays must be within a"
-                " turn."
-            )
-
-    @cached_property
-    def angles_rad(self) -> Array:
-        """(rays,) from straight ahead towards the left, ascending."""
-        return np.asarray(self.angle_min_rad + self.angle_increment_rad * np.arange(self.rays, dtype=float))
-
-
-def scan_geometry(lidar: Lidar, name: str = "scan") -> ScanGeometry:
-    """Return the geometry of a robot file's lidar with one ring."""
-    return ScanGeometry(
-        rays=lidar.rays,
-        angle_min_rad=lidar.angle_min_rad,
-        angle_increment_rad=lidar.angle_increment_rad,
-        range_min_m=lidar.range_min_m,
-        range_max_m=lidar.range_max_m,
-        frames=(sensor_frame(name), *lidar.frames),
-        position_m=lidar.position_m,
-        rpy_rad=lidar.rpy_rad,
-    )
-
-
 def check_lidar(wanted: ScanGeometry, lidar: Lidar, name: str = "scan") -> None:
     """Refuse a lidar whose scans differ from ``wanted`` and cannot be converted.
 
@@ -97,6 +51,33 @@ def check_lidar(wanted: ScanGeometry, lidar: Lidar, name: str = "scan") -> None:
         if np.abs(np.subtract(here, there)).max() > most:
             raise ValueError(f"its lidar '{name}' has the {key} {list(here)}, not {list(there)}")
     Resampling(lidar.angle_min_rad, lidar.angle_increment_rad, lidar.rays, wanted)
+
+
+def check_steps(angle_min_rad: float, angle_increment_rad: float, rays: int, wanted: ScanGeometry) -> str:
+    """Refuse rays that are no scan, or too far apart; return the beginning of a refusal for another reason.
+
+    Args:
+        angle_min_rad: Angle of the first measured ray.
+        angle_increment_rad: Angle to the next one; may be negative.
+        rays: Number of measured rays.
+        wanted: The geometry wanted.
+
+    Raises:
+        ValueError: They are not allowed; the text has the values of both.
+    """
+    step, wanted_step = abs(angle_increment_rad), wanted.angle_increment_rad
+    if rays < 1 or not math.isfinite(angle_min_rad) or not math.isfinite(step) or (rays > 1 and step == 0.0):
+        raise ValueError(
+            f"a scan of {rays} rays from {angle_min_rad} rad, {angle_increment_rad} rad apart, is not allowed"
+        )
+    why = f"a scan of {_description(rays, angle_min_rad, angle_increment_rad)} cannot be resampled to"
+    why += f" {_description(wanted.rays, wanted.angle_min_rad, wanted_step)}"
+    if wanted.rays > 1 and step > MOST_COARSE * wanted_step * (1.0 + _SLACK):
+        raise ValueError(
+            f"{why}: its rays are {math.degrees(step):.3g} degrees apart, and {MOST_COARSE:g} times"
+            f" {math.degrees(wanted_step):.3g} degrees are allowed"
+        )
+    return why
 
 
 class Resampling:
@@ -121,17 +102,7 @@ class Resampling:
 
     def __init__(self, angle_min_rad: float, angle_increment_rad: float, rays: int, wanted: ScanGeometry) -> None:
         step, wanted_step = abs(angle_increment_rad), wanted.angle_increment_rad
-        if rays < 1 or not math.isfinite(angle_min_rad) or not math.isfinite(step) or (rays > 1 and step == 0.0):
-            raise ValueError(
-                f"a scan of {rays} rays from {angle_min_rad} rad, {angle_increment_rad} rad apart, is not allowed"
-            )
-        why = f"a scan of {_description(rays, angle_min_rad, angle_increment_rad)} cannot be resampled to"
-        why += f" {_description(wanted.rays, wanted.angle_min_rad, wanted_step)}"
-        if wanted.rays > 1 and step > MOST_COARSE * wanted_step * (1.0 + _SLACK):
-            raise ValueError(
-                f"{why}: its rays are {math.degrees(step):.3g} degrees apart, and {MOST_COARSE:g} times"
-                f" {math.degrees(wanted_step):.3g} degrees are allowed"
-            )
+        why = check_steps(angle_min_rad, angle_increment_rad, rays, wanted)
         self.rays = rays
         order, angles = _around(angle_min_rad + angle_increment_rad * np.arange(rays, dtype=float))
         slack = _SLACK * (min(step, wanted_step) or step or wanted_step)
@@ -188,8 +159,15 @@ def finite_ranges(
     return np.where(missing, np.where(np.isnan(filled), range_min_m, filled), found)
 
 
+def unplaced(frame: str, stamp_ns: int) -> None:
+    """Know no transforms: a :data:`rlstack.interfaces.transform_buffer.Place` that has none."""
+    raise NoTransform("no transforms are known here")
+
+
 class ScanReader:
     """Reads a serialized LaserScan's stamp and the signal ``scan``; see the module's docstring.
+
+    A scan in another frame than the lidar's is one of a lidar that stands where the transform says.
 
     Args:
         wanted: The policy's scan geometry.
@@ -197,27 +175,39 @@ class ScanReader:
         zero_is_far: Treat a range of exactly 0 as nothing within range, as drivers older than REP-117 do; otherwise it
             counts as not measured.
         name: Name of the signal.
+        place: Returns the pose of another frame in ``base_link``.
     """
 
     def __init__(
-        self, wanted: ScanGeometry, frames: Collection[str] = (), *, zero_is_far: bool = False, name: str = "scan"
+        self,
+        wanted: ScanGeometry,
+        frames: Collection[str] = (),
+        *,
+        zero_is_far: bool = False,
+        name: str = "scan",
+        place: Place = unplaced,
     ) -> None:
         self.wanted = wanted
         self._frames = frozenset((*wanted.frames, *frames))
         self._zero, self._name = (np.inf if zero_is_far else np.nan), name
+        self._place = place
         self._read: Callable[[bytes], tuple[Any, ...]] | None = None
         self._resampling: Resampling | None = None
         self._key: tuple[float, float, int] | None = None
+        self._reprojection: Reprojection | None = None
+        self._from: tuple[Any, ...] = ()
 
     def __call__(self, data: bytes) -> tuple[int, dict[str, Array]]:
         """Return the stamp in ns and the signal, (rays,) m; raise ``ValueError`` as :meth:`signal`."""
         if self._read is None:
             self._read = cdr.compile_reader(topics.message_type(topics.SCAN_TYPE), _FIELDS)
         sec, nanosec, *fields = self._read(data)
-        return sec * NANOSECONDS + nanosec, {self._name: self.signal(*fields)}
+        stamp_ns = sec * NANOSECONDS + nanosec
+        return stamp_ns, {self._name: self.signal(stamp_ns, *fields)}
 
     def signal(
         self,
+        stamp_ns: int,
         frame: str,
         angle_min: float,
         angle_increment: float,
@@ -225,32 +215,70 @@ class ScanReader:
         range_max: float,
         ranges: Any,
     ) -> Array:
-        """Return the signal (rays,); raise ``ValueError`` if the frame differs or the rays cannot be resampled."""
-        if frame.rpartition("/")[2] not in self._frames:
-            raise ValueError(
-                f"the scan is in the frame '{frame}', and the policy's is '{self.wanted.frames[0]}'"
-                f" ({', '.join(sorted(self._frames))}): if they are the same, set scan_frame:={frame}"
-            )
+        """Return the signal (rays,).
+
+        Raises:
+            ValueError: The scan is in a frame without a transform (:class:`NoTransform`, which may come later), or of
+                a lidar that cannot be converted to the wanted one.
+        """
+        mount = None if frame.rpartition("/")[2] in self._frames else self._mount(frame, stamp_ns)
         if not 0.0 <= range_min < range_max:
             raise ValueError(f"the scan has a range_min of {range_min} m and a range_max of {range_max} m")
-        key = angle_min, angle_increment, len(ranges)
-        if self._resampling is None or key != self._key:
-            self._resampling, self._key = Resampling(*key, self.wanted), key
         measured = np.array(ranges, dtype=np.float64)
         measured[measured == 0.0] = self._zero
         # by the message's own limits: beyond them is no return, or too near
         measured[measured > range_max] = np.inf
         measured[measured < range_min] = -np.inf
-        wanted = self.wanted
-        step = abs(angle_increment)
+        wanted, step = self.wanted, abs(angle_increment)
+        turns = _TURN - step * (len(ranges) - 1) < NEIGHBOUR_RAD
+        most = max(min(range_max, wanted.range_max_m), wanted.range_min_m)
+        key = angle_min, angle_increment, len(ranges)
+        if mount is not None:
+            reprojection = self._reprojected(mount, frame, key, turns)
+            reach = reprojection.reach_m(range_max)
+            found = finite_ranges(
+                measured, increment_rad=step, range_min_m=min(range_min, reach), range_max_m=reach, turns=turns
+            )
+            return reprojection(found, reach, most)
+        if self._resampling is None or key != self._key:
+            self._resampling, self._key = Resampling(*key, wanted), key
         found = finite_ranges(
-            measured,
-            increment_rad=step,
-            range_min_m=wanted.range_min_m,
-            range_max_m=max(min(range_max, wanted.range_max_m), wanted.range_min_m),
-            turns=_TURN - step * (len(ranges) - 1) < NEIGHBOUR_RAD,
+            measured, increment_rad=step, range_min_m=wanted.range_min_m, range_max_m=most, turns=turns
         )
         return self._resampling(found)
+
+    def _mount(self, frame: str, stamp_ns: int) -> Mount | None:
+        """Return where the lidar of another frame stands; None: it is the wanted one."""
+        try:
+            pose = self._place(frame, stamp_ns)
+            mount = None if pose is None else Mount(pose, self.wanted)
+        except NoTransform as error:
+            name = frame.lstrip("/")
+            raise NoTransform(
+                f"{self._of(frame)}, and {error}: if they are the same, set scan_frame:={frame}; otherwise publish"
+                " where the lidar is, such as `ros2 run tf2_ros static_transform_publisher --frame-id"
+                f" {topics.BODY_FRAME} --child-frame-id {name} --x 0.1 --z 0.2 --yaw 0.0`",
+                later=error.later,
+            ) from error
+        except ValueError as error:
+            raise ValueError(f"{self._of(frame)}, and {error}") from error
+        return None if mount is None or mount.is_same else mount
+
+    def _of(self, frame: str) -> str:
+        names = ", ".join(sorted(self._frames))
+        return f"the scan is in the frame '{frame}', and the policy's is '{self.wanted.frames[0]}' ({names})"
+
+    def _reprojected(self, mount: Mount, frame: str, key: tuple[float, float, int], turns: bool) -> Reprojection:
+        """Return the conversion from a lidar, which is the last one while nothing has changed."""
+        now = key, turns, mount.origin.tobytes(), mount.axes.tobytes()
+        if self._reprojection is None or now != self._from:
+            try:
+                check_steps(*key, self.wanted)
+                angles = key[0] + key[1] * np.arange(key[2], dtype=float)
+                self._reprojection, self._from = Reprojection(mount, angles, self.wanted, turns=turns), now
+            except ValueError as error:
+                raise ValueError(f"{self._of(frame)}, and {error}") from error
+        return self._reprojection
 
 
 _FIELDS = (

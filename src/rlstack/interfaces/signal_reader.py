@@ -13,7 +13,8 @@ from rlstack.errors import UserError
 from rlstack.interfaces import cdr, topics
 from rlstack.interfaces.messages import NANOSECONDS, NameOrder, leaf_fields
 from rlstack.interfaces.people_messages import PeopleReader
-from rlstack.interfaces.scan_messages import ScanGeometry, ScanReader
+from rlstack.interfaces.scan_geometry import ScanGeometry
+from rlstack.interfaces.scan_messages import ScanReader, unplaced
 from rlstack.interfaces.trajectory_messages import TrajectoryReader
 from rlstack.interfaces.transform_buffer import Place, in_odom
 
@@ -127,6 +128,7 @@ def topic_reader(
     scan_frames: Collection[str] = (),
     zero_is_far: bool = False,
     place: Place = in_odom,
+    mount: Place = unplaced,
 ) -> Read:
     """Return the reader of some signals of one topic.
 
@@ -138,13 +140,14 @@ def topic_reader(
         scan_frames: ``frames`` of :class:`ScanReader`.
         zero_is_far: ``zero_is_far`` of :class:`ScanReader`.
         place: Returns the pose of a message's frame, for people and objects.
+        mount: ``place`` of :class:`ScanReader`.
 
     Raises:
         UserError: The message has no such field, or it cannot be read as an array.
     """
     if message_type == topics.SCAN_TYPE and scan is not None:
         (name,) = fields
-        return ScanReader(scan, scan_frames, zero_is_far=zero_is_far, name=name)
+        return ScanReader(scan, scan_frames, zero_is_far=zero_is_far, name=name, place=mount)
     if message_type == topics.TYPES[topics.PEOPLE]:
         read_all, wanted = PeopleReader(place), tuple(fields)
 

@@ -158,7 +158,7 @@ class GuardNode(ManagedNode):
 
     def status(self) -> tuple[str, dict[str, Any]]:
         """Return a warning, and the mode, reason and counters for diagnostics."""
-        warning = "; ".join(filter(None, (self._shown.warning, self.guard.warning)))
+        warning = "; ".join(filter(None, (self._shown.warning, self.guard.warning, self._kind_subscriptions.warning)))
         return warning, {**self._shown.figures, **self._counts, **self._kind_subscriptions.counts}
 
     # Messages ------------------------------------------------------------------------------------------------

@@ -16,8 +16,11 @@ from rlstack.interfaces.signals import SENSED
 from rlstack.interfaces.trajectory_messages import TrajectoryReader
 from rlstack.kinds import find_kind, kind_names
 from rlstack.nodes.command_messages import without_stamps
+from rlstack.nodes.frames import frames_of
 from rlstack.nodes.goal_topics import GoalPoint
 from rlstack.nodes.parameters import Parameter, ParameterSet
+from rlstack.nodes.placed_messages import PlacedMessages
+from rlstack.nodes.transform_listener import TransformListener
 from rlstack.robots import RobotSpec
 
 if TYPE_CHECKING:
@@ -41,13 +44,22 @@ class GuardSubscriptions:
         self._newest_ns = -1
         self.counts: dict[str, Any] = {}
         """Figures for diagnostics."""
+        self._refusals: dict[str, str] = {}
+        self._listener = TransformListener(node, node.stamps_now_ns)
+        self._placed = PlacedMessages(self._listener, frames_of(node.parameters))
         names = ("battery_percentage", "battery_voltage")
         kind = topics.type_of(topics.BATTERY)
         self._read_battery = SignalReader(kind, {name: SENSED[name].field for name in names})
         node.subscriber(kind, topics.BATTERY, self._on_battery, self._quality, raw=True)
 
+    @property
+    def warning(self) -> str:
+        """Why the newest message of a sensor was refused; empty if all were accepted."""
+        return "; ".join(self._refusals.values())
+
     def start(self) -> None:
         """Begin what runs while the node is active."""
+        self._refusals.clear()
 
     def is_due(self, stamp_ns: int) -> bool:
         """Return whether a message that belongs to the observation of ``stamp_ns`` is still in transit (lock step)."""
@@ -67,15 +79,23 @@ class GuardSubscriptions:
         self._newest_ns = -1
 
     def _received(self, name: str, read: Callable[[bytes], tuple[int, Signals]], data: bytes) -> Any:
-        """Return a message's stamp, ns, and signals; None if it is refused or the node is not active."""
+        """Return a message's stamp, ns, and signals; None if it is refused, waits, or the node is not active."""
         if not self._node.active:
             return None
         try:
-            return read(data)
+            received = read(data)
         except ValueError as error:
-            self.counts[f"{name}s refused"] += 1
-            self._node.warn(f"A {name} was refused: {error}.", name)
+            if not self._placed.waits(name, data, error):
+                self._refuse(name, str(error))
             return None
+        self._placed.came(name)
+        self._refusals.pop(name, None)
+        return received
+
+    def _refuse(self, name: str, why: str) -> None:
+        self.counts[f"{name}s refused"] += 1
+        self._refusals[name] = f"a message on {name} was refused: {why}"
+        self._node.warn(f"A message on {name} was refused: {why}.", name)
 
 
 class KindTopics(ABC):

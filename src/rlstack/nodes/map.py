@@ -15,13 +15,11 @@ from rlstack.interfaces import topics
 from rlstack.interfaces.map_messages import Occupancy, map_message
 from rlstack.interfaces.tf_messages import TfMessage, Transform
 from rlstack.interfaces.tf_type import tf_type
-from rlstack.interfaces.transform_buffer import TransformBuffer
-from rlstack.nodes.frames import FRAME_PARAMETERS, frames_of
+from rlstack.nodes.frames import frames_of
 from rlstack.nodes.parameters import Parameter
+from rlstack.nodes.posed_scans import PARAMETERS as SCAN_PARAMETERS
 from rlstack.nodes.posed_scans import Pose, PosedScans
 from rlstack.nodes.runtime import ManagedNode
-from rlstack.nodes.sensor_readers import SCAN_PARAMETERS
-from rlstack.nodes.transform_listener import subscribe_to_transforms
 from rlstack.robots import load_robot
 
 PARAMETERS = (
@@ -30,7 +28,6 @@ PARAMETERS = (
     Parameter("size_m", 20.0, "Side of the map, m; the map moves with the robot.", minimum=1.0, maximum=200.0),
     Parameter("rate_hz", 1.0, "Rate at which a changed map is published, Hz.", minimum=0.01, maximum=20.0),
     *SCAN_PARAMETERS,
-    *FRAME_PARAMETERS,
     Parameter(
         "map_to_odom",
         True,
@@ -74,10 +71,9 @@ class MapNode(ManagedNode):
         self._counts.update(maps=0, jumps=0)
         self._maps = self.publisher(topics.type_of(topics.MAP), topics.MAP, "latched")
         self._frames = frames_of(self.parameters)
-        self._buffer = TransformBuffer()
         self._transform: Any = None
         if self.parameters["map_to_odom"]:
-            subscribe_to_transforms(self, self._buffer)
+            self._scans.transforms.start()
 
     def activate(self) -> None:
         """Start with an empty map."""
@@ -88,7 +84,7 @@ class MapNode(ManagedNode):
     def status(self) -> tuple[str, dict[str, Any]]:
         """Report how many scans are in the map, and whether another node publishes odom's parent, too."""
         warning, figures = self._scans.status()
-        return self._buffer.conflict(self._frames.odom) or warning, {**figures, "frame": self._frame}
+        return self._scans.transforms.buffer.conflict(self._frames.odom) or warning, {**figures, "frame": self._frame}
 
     @property
     def _frame(self) -> str:
@@ -97,7 +93,8 @@ class MapNode(ManagedNode):
 
     def _publish_transform(self) -> None:
         """Publish that map is odom, unless another node gives odom a parent."""
-        if not self.parameters["map_to_odom"] or self._transform is not None or self._buffer.parent(self._frames.odom):
+        others = self._scans.transforms.buffer
+        if not self.parameters["map_to_odom"] or self._transform is not None or others.parent(self._frames.odom):
             return
         if time.monotonic() - self._since > _OTHERS_S:
             self._transform = self.publisher(tf_type(), topics.TF_STATIC, "latched")

@@ -11,11 +11,11 @@ from rlstack.control.navigation.base_model import BaseModel
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import NANOSECONDS, set_stamp
 from rlstack.interfaces.people_messages import PeopleMessage
-from rlstack.nodes.frames import FRAME_PARAMETERS, frames_of
+from rlstack.nodes.frames import frames_of
 from rlstack.nodes.parameters import Parameter
+from rlstack.nodes.posed_scans import PARAMETERS as SCAN_PARAMETERS
 from rlstack.nodes.posed_scans import Pose, PosedScans
 from rlstack.nodes.runtime import ManagedNode
-from rlstack.nodes.sensor_readers import SCAN_PARAMETERS
 from rlstack.perception.people import PeopleTracker, TrackerSettings
 from rlstack.robots import load_robot
 
@@ -30,7 +30,6 @@ PARAMETERS = (
     Parameter("height_m", 1.7, "Height of the markers, m.", minimum=0.1, maximum=3.0),
     Parameter("lock_step", False, "Receive every scan: simulated time waits for a policy that waits for this node."),
     *SCAN_PARAMETERS,
-    *FRAME_PARAMETERS,
 )
 
 MARKERS = "people_markers"

@@ -1,4 +1,4 @@
-"""Sensor messages in another frame than the robot's positions: where it is, and those that wait for its transform."""
+"""Sensor messages in another frame than expected: where it is, and those that wait for its transform."""
 
 from __future__ import annotations
 
@@ -34,6 +34,10 @@ class PlacedMessages:
         except NoTransform as error:
             sentence = f"it is in the frame '{frame}', and {error}: publish the transform, or give it in"
             raise NoTransform(f"{sentence} {self._frames.world}", later=error.later) from error
+
+    def on_robot(self, frame: str, stamp_ns: int) -> Placed:
+        """Return the pose of a sensor's frame in ``base_link`` at a message's stamp."""
+        return self._listener.lookup(self._frames.base, frame.lstrip("/"), stamp_ns)
 
     def waits(self, topic: str, data: bytes, error: ValueError) -> bool:
         """Return whether a message that could not be read is kept, since its transform may still come."""

@@ -300,7 +300,7 @@ class PolicyNode(ManagedNode):
     def _subscribe(self, topic: str, ports: list[Port]) -> None:
         kind = topics.message_type(ports[0].type)
         quality: topics.Quality = "sensor_in_reliable" if self._lock_step else "sensor_in"
-        read = reader(ports, self.parameters, self._robot, self._placed.place)
+        read = reader(ports, self.parameters, self._robot, self._placed)
         self._placed.receivers[topic] = lambda data: receive(data)
         loop, stamps, is_trigger = self._loop, self._stamps, topic == self._loop.trigger
 

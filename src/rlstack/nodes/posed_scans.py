@@ -10,11 +10,18 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.interfaces import topics
-from rlstack.interfaces.scan_messages import ScanReader, scan_geometry
 from rlstack.interfaces.signal_reader import SignalReader
 from rlstack.interfaces.signals import SENSED
 from rlstack.interfaces.timing import JUMP_NS
+from rlstack.nodes.frames import FRAME_PARAMETERS, frames_of
+from rlstack.nodes.parameters import Parameter
+from rlstack.nodes.placed_messages import PlacedMessages
+from rlstack.nodes.sensor_readers import SCAN_PARAMETERS, scan_reader
+from rlstack.nodes.transform_listener import TRANSFORM_TIMEOUT, TransformListener
 from rlstack.robots import Lidar, frames
+
+PARAMETERS: tuple[Parameter, ...] = (*SCAN_PARAMETERS, *FRAME_PARAMETERS, TRANSFORM_TIMEOUT)
+"""Parameters of nodes that use scans with their pose."""
 
 JUMP_M = 1.0
 """A larger step between two odometry messages is a jump, as a jump of the stamps is."""
@@ -30,8 +37,8 @@ class PosedScans:
     """Subscribes to ``scan`` and ``odom``, and passes each scan on once odometry covers its stamp.
 
     Args:
-        node: The node (:class:`rlstack.nodes.runtime.ManagedNode`), with the parameters for scans; messages count while
-            it is active.
+        node: The node (:class:`rlstack.nodes.runtime.ManagedNode`), with :data:`PARAMETERS`; messages count while it is
+            active.
         lidar: The lidar called scan.
         on_scan: Called with a scan's stamp, ns, its ranges (rays,) m and its pose.
         on_jump: Called when time or place jumped; earlier scans are dropped.
@@ -50,17 +57,20 @@ class PosedScans:
         self.counts = dict.fromkeys(("scans", "scans without odometry", "scans refused"), 0)
         """Figures for diagnostics; the node counts the scans that it used."""
         self._poses, self._waiting = Poses(), deque[tuple[int, Array]](maxlen=_SCANS)
-        odometry, frame = topics.type_of(topics.ODOM), node.parameters["scan_frame"]
+        self.transforms = TransformListener(node, lambda: None)
+        self._placed = PlacedMessages(self.transforms, frames_of(node.parameters))
+        self._placed.receivers[topics.SCAN] = self._scan
+        self._refusal = ""
+        odometry = topics.type_of(topics.ODOM)
         self._read_odometry = SignalReader(odometry, {n: SENSED[n].field for n in ("position", "orientation")})
-        self._read_scan = ScanReader(
-            scan_geometry(lidar), (frame,) if frame else (), zero_is_far=node.parameters["zero_is_far"]
-        )
+        self._read_scan = scan_reader(lidar, node.parameters, self._placed)
         node.subscriber(odometry, topics.ODOM, self._odometry, quality, raw=True)
         node.subscriber(topics.message_type(topics.SCAN_TYPE), topics.SCAN, self._scan, quality, raw=True)
 
     def status(self) -> tuple[str, dict[str, Any]]:
-        """Return a warning if no scan was used yet, and the figures for diagnostics."""
-        return "" if self.counts["scans"] else "no scan with matching odometry yet", dict(self.counts)
+        """Return a warning if the newest scan was refused or none was used yet, and the figures for diagnostics."""
+        unused = "" if self.counts["scans"] else "no scan with matching odometry yet"
+        return self._refusal or unused, dict(self.counts)
 
     def clear(self) -> None:
         """Drop the scans that wait for their odometry."""
@@ -84,9 +94,13 @@ class PosedScans:
         try:
             stamp, signals = self._read_scan(data)
         except ValueError as error:
-            self.counts["scans refused"] += 1
-            self._node.warn(f"A scan was refused: {error}.", "scan")
+            if not self._placed.waits(topics.SCAN, data, error):
+                self.counts["scans refused"] += 1
+                self._refusal = f"a scan was refused: {error}"
+                self._node.warn(f"A scan was refused: {error}.", "scan")
             return
+        self._placed.came(topics.SCAN)
+        self._refusal = ""
         if stamp <= self._poses.newest_ns:
             self._use(stamp, signals["scan"])
         else:

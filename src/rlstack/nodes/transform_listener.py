@@ -50,7 +50,9 @@ class TransformListener:
         """
         if self._listens:
             return
-        subscribe_to_transforms(self._node, self.buffer, self._tell)
+        kind = tf_type()
+        self._node.subscriber(kind, topics.TF_STATIC, lambda data: self._hear(data, True), "tf_static", raw=True)
+        self._node.subscriber(kind, topics.TF, lambda data: self._hear(data, False), "tf", raw=True)
         self._listens = True
 
     def lookup(self, target: str, source: str, stamp_ns: int | None = None) -> Placed:
@@ -75,27 +77,7 @@ class TransformListener:
                 )
         return found
 
-    def _tell(self) -> None:
+    def _hear(self, data: bytes, static: bool) -> None:
+        self.buffer.add(read_tf(data), static=static)
         for call in self.on_change:
             call()
-
-
-def subscribe_to_transforms(node: Any, buffer: TransformBuffer, heard: Callable[[], None] = lambda: None) -> None:
-    """Let a node (:class:`rlstack.nodes.runtime.ManagedNode`) put all of ``/tf`` into a buffer until its cleanup.
-
-    Args:
-        node: The node.
-        buffer: The buffer.
-        heard: Called after each message.
-
-    Raises:
-        UserError: This ROS has no type for ``/tf``.
-    """
-    kind = tf_type()
-
-    def hear(data: bytes, static: bool) -> None:
-        buffer.add(read_tf(data), static=static)
-        heard()
-
-    node.subscriber(kind, topics.TF_STATIC, lambda data: hear(data, True), "tf_static", raw=True)
-    node.subscriber(kind, topics.TF, lambda data: hear(data, False), "tf", raw=True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.interfaces.image_reader import ImageGeometry
-from rlstack.interfaces.scan_messages import ScanGeometry
+from rlstack.interfaces.scan_geometry import ScanGeometry
 from rlstack.policies.envelope import Envelope
 from rlstack.schema import value
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from rlstack.interfaces.image_reader import ImageGeometry
-from rlstack.interfaces.scan_messages import ScanGeometry
+from rlstack.interfaces.scan_geometry import ScanGeometry
 from rlstack.policies.contract import Contract, Port
 from rlstack.policies.envelope import QUANTITIES, ScanUse, unit_of
 from rlstack.policies.family_contract import families

@@ -12,7 +12,8 @@ from rlstack.errors import UserError
 from rlstack.interfaces import signals
 from rlstack.interfaces.image_reader import ImageGeometry, check_camera, image_geometry, is_image
 from rlstack.interfaces.kind_signals import command_range, element_names, shape_of
-from rlstack.interfaces.scan_messages import check_lidar, scan_geometry
+from rlstack.interfaces.scan_geometry import scan_geometry
+from rlstack.interfaces.scan_messages import check_lidar
 from rlstack.interfaces.signals import ROBOT_SIZES, Signal, camera_of
 from rlstack.interfaces.topics import LATCHED
 from rlstack.policies.contract import NEXT_STATE_PREFIX, SCHEMA_VERSION, STATE_PREFIX, Contract, Port, StatePort

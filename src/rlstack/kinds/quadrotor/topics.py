@@ -12,7 +12,6 @@ from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Backend, Signals
 from rlstack.interfaces.image_reader import DepthReader
 from rlstack.interfaces.messages import RotorMessage
-from rlstack.interfaces.scan_messages import ScanReader, scan_geometry
 from rlstack.interfaces.signal_reader import SignalReader
 from rlstack.interfaces.signals import COMMANDED
 from rlstack.kinds.quadrotor.guard import QuadrotorGuard
@@ -20,7 +19,7 @@ from rlstack.kinds.quadrotor.guard_obstacles import SCAN
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.nodes.kind_topics import Filler, GuardSubscriptions, KindTopics, simulated
 from rlstack.nodes.parameters import ParameterSet
-from rlstack.nodes.sensor_readers import SCAN_PARAMETERS
+from rlstack.nodes.sensor_readers import SCAN_PARAMETERS, scan_reader
 
 _SPEED = "rotor_speed"
 
@@ -35,9 +34,7 @@ class ObstacleSubscriptions(GuardSubscriptions):
         super().__init__(node, guard)
         self._obstacles = obstacles = guard.obstacles
         if obstacles.lidar is not None:
-            frame = node.parameters["scan_frame"]
-            wanted, zero_is_far = scan_geometry(obstacles.lidar), node.parameters["zero_is_far"]
-            read = ScanReader(wanted, (frame,) if frame else (), zero_is_far=zero_is_far)
+            read = scan_reader(obstacles.lidar, node.parameters, self._placed)
             self._subscribe(SCAN, SCAN, topics.SCAN_TYPE, read)
         for name, camera in obstacles.cameras.items():
             read_depth = DepthReader(name, camera.frames)
@@ -47,7 +44,7 @@ class ObstacleSubscriptions(GuardSubscriptions):
 
     def _subscribe(self, sensor: str, topic: str, kind: str, read: Callable[[bytes], Any]) -> None:
         self.counts |= {f"{topic}s": 0, f"{topic}s refused": 0}
-        receive = partial(self._on_measurement, sensor, topic, read)
+        receive = self._placed.receivers[topic] = partial(self._on_measurement, sensor, topic, read)
         self._node.subscriber(topics.message_type(kind), topic, receive, self._quality, raw=True)
 
     def _on_measurement(self, sensor: str, topic: str, read: Callable[[bytes], Any], data: bytes) -> None:
@@ -61,8 +58,7 @@ class ObstacleSubscriptions(GuardSubscriptions):
         else:
             problem = self._obstacles.receive_depth(times[1], sensor, values[sensor])
         if problem:
-            self.counts[f"{topic}s refused"] += 1
-            self._node.warn(f"A message on {topic} was refused: {problem}.", topic)
+            self._refuse(topic, problem)
         else:
             self.counts[f"{topic}s"] += 1
 

@@ -11,7 +11,6 @@ import numpy as np
 from rlstack.arrays import Array
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Backend, Signals
-from rlstack.interfaces.scan_messages import ScanReader, scan_geometry
 from rlstack.interfaces.twist_messages import TwistReader
 from rlstack.kinds.wheeled_base.guard import WheeledBaseGuard
 from rlstack.kinds.wheeled_base.guard_config import SCAN
@@ -22,9 +21,8 @@ from rlstack.nodes.goal_subscriptions import GoalReceiver
 from rlstack.nodes.goal_topics import GoalPoint
 from rlstack.nodes.kind_topics import GuardSubscriptions, KindTopics, simulated
 from rlstack.nodes.parameters import Parameter, ParameterSet
-from rlstack.nodes.sensor_readers import SCAN_PARAMETERS, scan_every_ns
+from rlstack.nodes.sensor_readers import SCAN_PARAMETERS, scan_every_ns, scan_reader
 from rlstack.nodes.topic_watch import type_name
-from rlstack.nodes.transform_listener import TransformListener
 from rlstack.robots import frames
 
 _TOLERANCE_M = 0.2
@@ -46,9 +44,8 @@ class ScanAndGoalSubscriptions(GuardSubscriptions):
         self._goal: GoalReceiver | None = None
         if (lidar := guard.protective_stop.lidar) is not None or SCAN in guard.fallback.inputs:
             lidar = lidar or guard.robot.lidars[SCAN]
-            frame = node.parameters["scan_frame"]
-            wanted = scan_geometry(lidar)
-            self._read = ScanReader(wanted, (frame,) if frame else (), zero_is_far=node.parameters["zero_is_far"])
+            self._read = scan_reader(lidar, node.parameters, self._placed)
+            self._placed.receivers["scan"] = self._on_scan
             self._every_ns = scan_every_ns(lidar)
             node.subscriber(topics.message_type(topics.SCAN_TYPE), SCAN, self._on_scan, self._quality, raw=True)
         goals = [name for name in guard.fallback.inputs if name.startswith("goal_")]
@@ -56,10 +53,9 @@ class ScanAndGoalSubscriptions(GuardSubscriptions):
             place = np.array(node.parameters["goal_position"])
             if np.isfinite(place).all():
                 guard.on_signals({"goal_position": place, "goal_orientation": np.array([0.0, 0.0, 0.0, 1.0])})
-            listener = TransformListener(node, node.stamps_now_ns)
             config = guard.config
             limits = guard.robot.goal_limits().changed(config.geofence_min_m, config.geofence_max_m)
-            self._goal = GoalReceiver(node, listener, frames_of(node.parameters), limits, self._on_goal)
+            self._goal = GoalReceiver(node, self._listener, frames_of(node.parameters), limits, self._on_goal)
 
     def is_due(self, stamp_ns: int) -> bool:
         """Return whether a scan that belongs to the observation of ``stamp_ns`` is still in transit (lock step)."""
@@ -79,6 +75,7 @@ class ScanAndGoalSubscriptions(GuardSubscriptions):
 
     def start(self) -> None:
         """Begin to follow goals in other frames."""
+        super().start()
         if self._goal is not None:
             self._goal.start()
 
