@@ -160,6 +160,7 @@ class HoverController:
         goal_yaw: float,
         dt: float,
         goal_velocity: Vector = (0.0, 0.0, 0.0),
+        motors_dt: float | None = None,
     ) -> Array:
         """Return rotor speeds (rotors,) in rad/s, finite and within the rotors' limits for any finite input.
 
@@ -172,8 +173,9 @@ class HoverController:
             goal_yaw: rad.
             dt: Time since the previous call, s.
             goal_velocity: (3,) m/s, world, of a moving goal.
+            motors_dt: Time since the motor model was last advanced, s; None: ``dt``.
         """
-        self.follow(dt)
+        self.follow(dt if motors_dt is None else motors_dt)
         qx, qy, qz, qw = map(float, orientation)
         rate = tuple(map(float, angular_velocity))
         wanted = self._acceleration(

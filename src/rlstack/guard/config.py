@@ -74,6 +74,11 @@ class GuardConfig(ABC):
         return 2.0 * self.period_s
 
     @property
+    def oldest_observation_s(self) -> float:
+        """Age beyond which an observation is refused."""
+        return self.observation_timeout_s
+
+    @property
     def period_s(self) -> float:
         """One control period."""
         return 1.0 / self.control_rate_hz

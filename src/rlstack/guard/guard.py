@@ -95,10 +95,9 @@ class Guard(ABC, Generic[Seen]):
         self._seen: Seen | None = None
         self._seen_t = self._newest_stamp_s = -math.inf
         self._refused_observation = "none has arrived"
-        self._mode_t = 0.0
-        self._accepted_t = 0.0
-        self._may_return = False
-        self._stop_due = False
+        self._measured_t = -math.inf  # when the newest observation was measured; it arrived at _seen_t
+        self._mode_t = self._accepted_t = 0.0
+        self._may_return = self._stop_due = False
         self._restart_due = False  # the clock has jumped, and no valid observation has come since
 
     @property
@@ -200,7 +199,7 @@ class Guard(ABC, Generic[Seen]):
         if self.mode is not CommonMode.DISARMED:
             return True, f"armed already, mode {self.mode}"
         seen, timeout = self._seen, self.config.observation_timeout_s
-        if seen is None or t - self._seen_t > timeout:
+        if seen is None or t - self._measured_t > timeout:
             return False, f"no valid observation within {timeout} s: {self._refused_observation}"
         if broken := self._broken_limit(seen):
             return False, f"outside the limits already: {broken}"
@@ -279,6 +278,7 @@ class Guard(ABC, Generic[Seen]):
             self._rate.restart()
         self._rate.observed(t)
         previous, self._seen, self._seen_t, self._newest_stamp_s = self._seen, seen, t, stamp_s
+        self._measured_t = t - max(0.0, self._clock.source_s - stamp_s)
         restarted, self._restart_due = self._restart_due, False
         if restarted and self.mode.role != "off":
             return self._on_clock_jump(t, before, previous, seen)
@@ -356,9 +356,9 @@ class Guard(ABC, Generic[Seen]):
         self._rate.restart()
 
     def _fresh(self, stamp_s: float, signals: Signals) -> Seen | str:
-        timeout, age = self.config.observation_timeout_s, self._clock.source_s - stamp_s
-        if not abs(age) <= timeout:
-            return f"the observation's stamp is {age:.3f} s old, more than {timeout} s from now"
+        oldest, age = self.config.oldest_observation_s, self._clock.source_s - stamp_s
+        if not abs(age) <= oldest:
+            return f"the observation's stamp is {age:.3f} s old, more than {oldest} s from now"
         if stamp_s <= self._newest_stamp_s:
             return f"the observation's stamp does not go forward ({stamp_s:.3f} after {self._newest_stamp_s:.3f} s)"
         return self._parse(stamp_s, signals)

@@ -76,6 +76,8 @@ class RobotTopics:
         """Arrival time of the last command."""
         self.silent_s = 0.0
         """The robot's time since then."""
+        self.overdue = False
+        """Whether commands were missing for too long when last looked at."""
         self.last_latency_s = float("nan")
         """Latency from publishing the last answered observation to its command's arrival, s."""
         self.reading: Reading | None = None
@@ -220,9 +222,8 @@ class RobotTopics:
         self.backend.disarm()
         self.flying = False
         self.counts["watchdog"] += 1
-        self._node.warn(
-            f"No command on {self.command_topic} for {waited}: disarmed. Is the guard running?",
-            f"{self.prefix}watchdog",
+        self._node.get_logger().warning(
+            f"No command on {self.command_topic} for {waited}: disarmed. Is the guard running?"
         )
 
     def status(self) -> dict[str, Any]:

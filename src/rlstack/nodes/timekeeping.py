@@ -182,7 +182,9 @@ class RealTime(Timekeeper):
             allowed_s = robot.kind.timeout_s or usual_s
             # a real robot's time continues while this process stalls, a simulator's does not
             silent_s = robot.silent_s if self.owns_time else now - robot.fed_s
-            if robot.flying and silent_s > allowed_s:
+            # not at once: where this process itself had to wait, commands wait too, and are read before the next tick
+            overdue, robot.overdue = robot.overdue, silent_s > allowed_s
+            if robot.flying and overdue and robot.overdue:
                 robot.disarm_for_silence(f"{1e3 * silent_s:.0f} ms")
 
 

@@ -17,7 +17,7 @@ def test_limits_follow_from_the_guards_configuration():
     config = QuadrotorGuardConfig.from_robot(load_quadrotor("crazyflie"))
     assert limit_s("command", config, 0.05) == pytest.approx(0.03)  # two control periods and an observation
     assert limit_s("observation", config, 0.05) == pytest.approx(0.23)
-    assert limit_s("robot", config, 0.05) == pytest.approx(0.07)
+    assert limit_s("robot", config, 0.05) == pytest.approx(0.08)
     assert limit_s("battery_confirm_s", config, 0.05) == pytest.approx(2.13)
     assert limit_s(0.1, config, 0.05) == 0.1
     assert limit_s(None, config, 0.05) is None

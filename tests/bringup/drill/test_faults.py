@@ -78,7 +78,7 @@ def test_observations_are_edited_in_a_way_that_is_seen(kind):
 def test_the_list_has_each_fault_with_its_answer_and_limit():
     text = list_faults("crazyflie")
     assert "hover or land within 30 ms" in text
-    assert "robot node stops the robot within 70 ms" in text
+    assert "robot node stops the robot within 80 ms" in text
     assert all(fault.name in text for fault in FAULTS) and "launcher_killed" in text
     assert "policy_short" not in list_faults("turtlebot3_burger"), "a twist has no elements to leave out"
 

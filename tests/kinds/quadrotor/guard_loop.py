@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 import numpy as np
@@ -40,11 +41,22 @@ def good_policy(robot: Quadrotor, goal: tuple[float, float, float], speed_m_s: f
 
 
 class Loop:
-    """Runs period by period: observation, policy, tick, physics; keeps what happened."""
+    """Runs period by period: observation, policy, tick, physics; keeps what happened.
 
-    def __init__(self, guard: QuadrotorGuard, start: tuple[float, float, float], floor_m: float = 0.0) -> None:
+    ``plant`` is the robot that flies, if it is not quite the guard's; observations come ``late_s`` after their stamps.
+    """
+
+    def __init__(
+        self,
+        guard: QuadrotorGuard,
+        start: tuple[float, float, float],
+        floor_m: float = 0.0,
+        plant: Quadrotor | None = None,
+    ) -> None:
         self.guard, self.robot = guard, guard.robot
-        self.quad = ReferenceQuadrotor(guard.robot, step_s=5e-3, floor_m=floor_m)
+        self.quad = ReferenceQuadrotor(plant or guard.robot, step_s=5e-3, floor_m=floor_m)
+        self.late_s = 0.0
+        self._on_the_way: deque[tuple[float, dict[str, Array]]] = deque()
         self.quad.state["position"] = np.array(start)
         if start[2] > guard.config.airborne_height_m:
             self.quad.state["rotor_speed"] = np.full(4, guard.robot.hover_speed_rad_s)
@@ -66,8 +78,11 @@ class Loop:
             self.applied = decision.command
 
     def observe(self) -> dict[str, Array]:
-        seen = measure(self.quad, self.random)
-        self._publish(self.guard.on_observation(self.time_s, self.time_s, seen))
+        self._on_the_way.append((self.time_s, measure(self.quad, self.random)))
+        seen = self._on_the_way[0][1]
+        while self._on_the_way and self._on_the_way[0][0] <= self.time_s - self.late_s + 1e-6:
+            stamp_s, seen = self._on_the_way.popleft()
+            self._publish(self.guard.on_observation(self.time_s, stamp_s, seen))
         return seen
 
     def run(self, seconds: float, policy: Policy | None, until: Mode | None = None) -> None:

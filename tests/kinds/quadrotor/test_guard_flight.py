@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -199,3 +201,24 @@ def test_tumbled_robot_stops_its_motors() -> None:
         loop.run(0.01, None)
     assert loop.guard.mode is CommonMode.DISARMED
     assert "on its side or back" in loop.guard.reason
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+@pytest.mark.parametrize("late_s", [0.02, 0.15])
+def test_late_odometry_ends_in_a_hover_and_a_landing_although_the_robot_is_not_quite_as_in_its_file(
+    name: str, late_s: float
+) -> None:
+    robot = ROBOTS[name]
+    body = robot.body
+    lighter = replace(body, mass_kg=1.1 * body.mass_kg, inertia_kg_m2=tuple(0.8 * j for j in body.inertia_kg_m2))
+    guard = QuadrotorGuard(robot, QuadrotorGuardConfig.from_robot(robot, hover_before_landing_s=2.0))
+    loop = Loop(guard, AIR, plant=replace(robot, body=lighter))
+    loop.observe()
+    assert guard.arm(0.0)[0]
+    loop.run(0.8, good_policy(robot, (1.0, -1.0, 1.0)))
+    loop.late_s = late_s
+    loop.run(10.0, None, until=CommonMode.DISARMED)
+    assert loop.transitions() == [CommonMode.POLICY, QuadrotorMode.HOVER, QuadrotorMode.LAND, CommonMode.DISARMED]
+    assert "landed" in guard.reason
+    assert max(loop.tilts) < guard.config.tilt_rad
+    assert max(loop.speeds) < guard.config.linear_velocity_m_s

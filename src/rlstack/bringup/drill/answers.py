@@ -10,8 +10,8 @@ OBSERVATION_PERIODS = 3.0
 """Control periods beyond the guard's timeout for observations: one until the next would have come, and two until the
 guard's timer notices."""
 
-ROBOT_PERIODS = 2.0
-"""Control periods beyond the robot node's own timeout in which it notices."""
+ROBOT_PERIODS = 3.0
+"""Control periods beyond the robot node's own timeout in which it notices: it looks twice."""
 
 
 ROBOT_OFF = "robot off"

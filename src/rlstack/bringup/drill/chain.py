@@ -81,8 +81,8 @@ class Chain:
         self.environment = child_environment(os.environ)
         self.modes: list[tuple[float, str]] = []
         """The guard's modes with their times of arrival, s."""
-        self.warnings: list[str] = []
-        """What the guard's diagnostics have warned of since :attr:`lines` was emptied."""
+        self.warnings: list[tuple[str, str]] = []
+        """Nodes and what their diagnostics have warned of since :attr:`lines` was emptied."""
         self._reasons: list[tuple[float, str]] = []
         self.lines: list[tuple[float, str, str]] = []
         """Lines that the processes logged: time of arrival, s, process, text."""
@@ -248,10 +248,10 @@ class Chain:
         request = client.srv_type.Request(parameters=[Parameter(name, value=value).to_parameter_msg()])
         return client.call_async(request)
 
-    def logged(self, process: str, text: str) -> bool:
-        """Return whether a process has logged a text since :attr:`lines` was emptied."""
-        name = self.commander if process == "commander" else process
-        return any(text in line for _, who, line in list(self.lines) if who == name)
+    def said(self, process: str, text: str) -> bool:
+        """Return whether a process has said a text since :attr:`lines` was emptied: in its log, or in diagnostics."""
+        said = [(who, line) for _, who, line in self.lines] + self.warnings
+        return any(text in line for who, line in said if who == process)
 
     def reason(self, mode: str) -> str:
         """Return why the guard last went to a mode."""
@@ -309,8 +309,8 @@ class Chain:
         self._reasons.append((time.monotonic(), message.data))
 
     def _on_diagnostics(self, message: Any) -> None:
-        guard = f"{self.namespace}/guard".lstrip("/")
-        self.warnings += [one.message for one in message.status if one.name == guard and one.message != "ok"]
+        space = f"{self.namespace}/".lstrip("/")
+        self.warnings += [(one.name.removeprefix(space), one.message) for one in message.status if one.message != "ok"]
 
     def _on_line(self, line: str) -> None:
         name, _, text = line.removeprefix("[").partition("] ")

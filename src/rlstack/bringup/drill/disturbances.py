@@ -63,10 +63,10 @@ def no_second_publisher(chain: Chain) -> None:
 
 
 def named(process: str) -> Callable[[Chain], str]:
-    """Return a check that a process has logged who the second publisher is."""
+    """Return a check that a process has said who the second publisher is."""
 
     def check(chain: Chain) -> str:
-        return "" if chain.logged(process, "intruder") else f"the {process} node did not name the second publisher"
+        return "" if chain.said(process, "intruder") else f"the {process} node did not name the second publisher"
 
     return check
 
@@ -132,7 +132,7 @@ def warned(text: str) -> Callable[[Chain], str]:
     """Return a check that the guard's diagnostics warn of something, if the policy still commands."""
 
     def check(chain: Chain) -> str:
-        there = chain.mode != "policy" or any(text in message for message in chain.warnings)
+        there = chain.mode != "policy" or any(text in message for who, message in chain.warnings if who == "guard")
         return "" if there else "the guard's diagnostics do not warn of it"
 
     return check

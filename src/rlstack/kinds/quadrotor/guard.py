@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rlstack.guard.decision import CLOCK_ADVICE, CLOCK_JUMPED, CommonMode, Decision, Mode, Transition
 from rlstack.guard.guard import Guard, LimitedCommand, Signals
 from rlstack.guard.observation import Observation, parse
+from rlstack.guard.policy_monitor import SLACK_S
 from rlstack.kinds.quadrotor.guard_config import QuadrotorGuardConfig
 from rlstack.kinds.quadrotor.guard_fallback import HoverFallback
 from rlstack.kinds.quadrotor.guard_limits import beyond_fence, broken_limit, inside_m, is_outside, over_limit
@@ -176,7 +177,7 @@ class QuadrotorGuard(Guard[Observation]):
     def _on_missing_observations(self, t: float, before: Mode, reason: str) -> Decision:
         """Fly on the prediction for a while, then stop the motors: a quadrotor cannot fly without observations."""
         grounded = self.mode is QuadrotorMode.TAKEOFF and not self._is_flying(self._newest)
-        if not grounded and t - self._seen_t <= max(self.config.blind_s, self.config.observation_timeout_s):
+        if not grounded and t - self._measured_t <= self.config.oldest_observation_s:
             if self.mode not in (QuadrotorMode.HOVER, QuadrotorMode.LAND):
                 self._enter_safe_mode(t, reason, may_return=self.mode is CommonMode.POLICY or self._may_return)
             return self._act_unseen(t, before)
@@ -185,7 +186,13 @@ class QuadrotorGuard(Guard[Observation]):
         return self._off(before)
 
     def _act_unseen(self, t: float, before: Mode) -> Decision:
-        return self._act(t, before, self._fallback.predicted(t, self._newest, self._seen_t))
+        return self._act(t, before, self._newest)
+
+    def _now(self, t: float) -> Observation:
+        """Return the newest observation, or where one that came late or long ago leads by now."""
+        if t - self._measured_t <= self.config.period_s + SLACK_S:
+            return self._newest
+        return self._fallback.predicted(t, self._newest, self._measured_t)
 
     def _on_clock_jump(self, t: float, before: Mode, previous: Observation | None, seen: Observation) -> Decision:
         """Stop on the ground, where a reset of the simulation puts a robot; otherwise hover, then land."""
@@ -207,7 +214,7 @@ class QuadrotorGuard(Guard[Observation]):
 
     def _act(self, t: float, before: Mode, seen: Observation) -> Decision:
         """Answer the newest observation with the classical controller, or switch to the mode that is due."""
-        config, in_mode_s = self.config, t - self._mode_t
+        config, in_mode_s, seen = self.config, t - self._mode_t, self._now(t)
         if seen.tilt_rad < 0.5 * math.pi:
             self._upright_t = t
         elif t - self._upright_t > config.tumble_s:
@@ -245,7 +252,7 @@ class QuadrotorGuard(Guard[Observation]):
             if in_mode_s >= patience_s or self.battery.critical:
                 self._fallback.descend()
                 self._enter(QuadrotorMode.LAND, t, self.battery.critical or self.reason)
-        passed, landed = self._fallback.fly(t, seen)
+        passed, landed = self._fallback.fly(t, seen, self._newest)
         if landed:
             self._stop(f"landed ({self.reason})")
             return self._off(before)

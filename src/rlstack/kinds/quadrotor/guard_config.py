@@ -86,6 +86,11 @@ class QuadrotorGuardConfig(QuadrotorLimits, GuardConfig):
         return {**super().values_for(robot), **cells}
 
     @property
+    def oldest_observation_s(self) -> float:
+        """Age beyond which an observation is refused: the fallback makes up for what it can predict."""
+        return max(self.blind_s, self.observation_timeout_s)
+
+    @property
     def staleness_s(self) -> float:
         """Age at which a command is stale."""
         return self.staleness_periods / self.control_rate_hz

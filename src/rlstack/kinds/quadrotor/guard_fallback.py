@@ -26,7 +26,7 @@ class HoverFallback:
         self.limiter = RotorSpeedLimiter(robot, config)
         """Limiter for all commands."""
         self._low, self._hover_speed = robot.rotor_model.speed_min_rad_s, robot.hover_speed_rad_s
-        self._motors_t = 0.0
+        self._motors_t = self._flown_t = 0.0
         self.goal: list[float] = [0.0, 0.0, 0.0]
         """Its goal (3,) m, world."""
         self._top = 0.0
@@ -39,12 +39,13 @@ class HoverFallback:
         self._controller.reset(speed)
         self.limiter.start(t, speed)
         self._controller.sent(self.limiter.sent)
-        self._motors_t = t
+        self._motors_t = self._flown_t = t
+        self._prediction.start(t, self._controller.mixer.speed[0])
 
     def pass_on(self, t: float, wanted: list[float]) -> LimitedCommand:
         """Return a desired command (rotors,) in rad/s within the limits."""
-        self._controller.follow(t - self._motors_t)
-        self._motors_t = t
+        self._follow(t)
+        self._flown_t = t
         return self._limit(t, wanted)
 
     def climb(self, seen: Observation, height_m: float) -> None:
@@ -70,11 +71,16 @@ class HoverFallback:
         self.goal[2] = max(self.goal[2], config.floor_m + config.airborne_height_m)
         self._top = self.goal[2]
 
-    def predicted(self, t: float, newest: Observation, newest_t: float) -> Observation:
-        """Return the state at ``t`` that follows from the newest observation and the commands since then."""
+    def predicted(self, t: float, newest: Observation, measured_t: float) -> Observation:
+        """Return the state at ``t`` that follows from an observation and the commands since it was measured."""
+        self._follow(t)
+        return self._prediction.at(t, newest, measured_t)
+
+    def _follow(self, t: float) -> None:
+        """Advance the estimate of the rotors' speeds, under the last command."""
         self._controller.follow(t - self._motors_t)
         self._motors_t = t
-        return self._prediction.at(t, newest, newest_t, self._controller.mixer.speed[0])
+        self._prediction.turned(t, self._controller.mixer.speed[0])
 
     def hold_top(self) -> None:
         """Set the goal to the end of the climb."""
@@ -88,14 +94,20 @@ class HoverFallback:
         """Return the distance to the end of the climb, m."""
         return math.dist(seen.position, [*self.goal[:2], self._top])
 
-    def fly(self, t: float, seen: Observation) -> tuple[LimitedCommand, bool]:
-        """Return the command that answers an observation, and whether the robot has landed."""
-        dt = max(0.0, t - self._motors_t)
-        self._motors_t = t
+    def fly(self, t: float, seen: Observation, measured: Observation) -> tuple[LimitedCommand, bool]:
+        """Return the command for a state, and whether the robot has landed, which no prediction can tell.
+
+        Args:
+            t: Now, s, monotonic.
+            seen: The state now, perhaps predicted.
+            measured: The newest observation.
+        """
+        dt, self._flown_t = max(0.0, t - self._flown_t), t
+        self._follow(t)
         landed, pace = False, 0.0
         path_dt = min(dt, LONGEST_STEP_S)  # a gap in time must not make the goal jump
         if self._descent is not None:
-            landed = self._descent.step(seen.position, seen.linear_velocity, path_dt)
+            landed = self._descent.step(measured.position, measured.linear_velocity, path_dt)
             self.goal, pace = self._descent.goal, -self._config.landing_speed_m_s
         elif self.goal[2] < self._top:
             pace = self._config.takeoff_speed_m_s
@@ -109,6 +121,7 @@ class HoverFallback:
             self._yaw,
             dt,
             (0.0, 0.0, pace),
+            motors_dt=0.0,
         )
         return self._limit(t, wanted.tolist()), landed
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 
 import numpy as np
 
@@ -15,10 +16,11 @@ from rlstack.robots.spec import STANDARD_GRAVITY
 
 _STEP_S = 0.01
 _LONGEST_S = 1.0
+_TINY_S = 1e-6
 
 
 class StatePrediction:
-    """Integrates the rigid body (no wind, no contact) from the newest observation, in steps of at most 10 ms.
+    """Integrates the rigid body (no wind, no contact) from when an observation was measured, in steps of up to 10 ms.
 
     Args:
         robot: The robot.
@@ -29,28 +31,41 @@ class StatePrediction:
         self._mass, self._inertia = robot.body.mass_kg, np.array(robot.body.inertia_kg_m2)
         self._drag = np.array(robot.body.linear_drag_n_s_per_m)
         self._from_stamp_s, self._t = -math.inf, 0.0
+        self._turned: deque[tuple[float, Array]] = deque()
         self._state: tuple[Array, Array, Array, Array] = (np.zeros(3), np.zeros(4), np.zeros(3), np.zeros(3))
 
-    def at(self, t: float, newest: Observation, newest_t: float, rotor_speed: Array) -> Observation:
+    def start(self, t: float, rotor_speed: Array) -> None:
+        """Begin with rotors that turn at ``rotor_speed``, (rotors,) rad/s."""
+        self._turned.clear()
+        self.turned(t, rotor_speed)
+
+    def turned(self, t: float, rotor_speed: Array) -> None:
+        """Remember that the rotors turned at ``rotor_speed``, (rotors,) rad/s, until ``t``, s, monotonic."""
+        self._turned.append((t, rotor_speed))
+        while self._turned[0][0] < t - _LONGEST_S:
+            self._turned.popleft()
+
+    def at(self, t: float, newest: Observation, measured_t: float) -> Observation:
         """Return the state at ``t``.
 
         Args:
             t: s, monotonic; at least that of the call before.
             newest: The newest observation; the prediction begins anew with each.
-            newest_t: When it arrived, s.
-            rotor_speed: (rotors,) rad/s, their speeds since the call before.
+            measured_t: When it was measured, s, on the clock of ``t``.
         """
         if newest.stamp_s != self._from_stamp_s:
-            self._from_stamp_s, self._t = newest.stamp_s, newest_t
+            self._from_stamp_s, self._t = newest.stamp_s, measured_t
             seen = (newest.position, newest.orientation, newest.linear_velocity, newest.angular_velocity)
             position, orientation, velocity, rate = (np.array(part) for part in seen)
             self._state = (position, orientation, velocity, rate)
-        left_s = min(max(t - self._t, 0.0), _LONGEST_S)
-        wrench = self._allocation @ self._model.thrust(rotor_speed)
-        while left_s > 1e-9:
-            self._step(min(left_s, _STEP_S), wrench)
-            left_s -= _STEP_S
-        self._t = max(t, self._t)
+        self._t = max(self._t, t - _LONGEST_S)
+        for until_t, rotor_speed in [*self._turned, (t, self._turned[-1][1])]:
+            if (left_s := min(until_t, t) - self._t) > _TINY_S:
+                wrench = self._allocation @ self._model.thrust(rotor_speed)
+                steps = math.ceil(left_s / _STEP_S)
+                for _ in range(steps):
+                    self._step(left_s / steps, wrench)
+                self._t += left_s
         position, orientation, velocity, rate = (part.tolist() for part in self._state)
         tilt_rad, yaw_rad = tilt_and_yaw(orientation)
         return Observation(newest.stamp_s, position, orientation, velocity, rate, tilt_rad, yaw_rad)
