@@ -11,6 +11,9 @@ from pathlib import Path
 STARTED_BY = "RLSTACK_STARTED_BY"
 """Environment variable with the id of the process that started this one, and that it must not outlive."""
 
+AGAIN_S = 0.5
+"""A signal that comes this much later than the first is a second one: a terminal and a launcher may send the same."""
+
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 

@@ -15,6 +15,7 @@ import pytest
 
 from rlstack.bringup.node_process import Process, System
 from rlstack.bringup.supervisor import Supervisor, child_environment
+from rlstack.processes import AGAIN_S
 
 pytestmark = pytest.mark.integration
 
@@ -35,6 +36,14 @@ MODULES = {
     "deaf": """
         import signal, time
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        print("ready", flush=True)
+        while True: time.sleep(0.05)
+    """,
+    "rests": """
+        import signal, sys, time
+        signal.signal(signal.SIGINT, lambda *_: print("resting", flush=True))
+        signal.signal(signal.SIGQUIT, lambda *_: (print("at once", flush=True), sys.exit(0)))
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         print("ready", flush=True)
         while True: time.sleep(0.05)
@@ -117,6 +126,30 @@ def test_deaf_processes_are_killed_after_the_grace_period(environment):
     assert outcome.status == 137
     assert "deaf0 did not end in time and had to be killed" in outcome.sentence
     assert not running(pid)
+
+
+def test_the_first_ctrl_c_lets_a_robot_come_to_rest_and_another_one_ends_it_at_once(environment):
+    lines: list[str] = []
+    supervisor = Supervisor(system("rests", grace_s=0.2, rest_s=30.0), environment=environment, log=lines.append)
+    supervisor.start()
+    until(lambda: "[rests0] ready" in lines)
+    for _ in range(2):  # a terminal and a launcher above may both send it
+        supervisor.interrupt(signal.SIGINT)
+    until(lambda: "[rests0] resting" in lines)
+    time.sleep(AGAIN_S)
+    assert supervisor.poll() is None, "it may take longer than the time to end"
+    supervisor.interrupt(signal.SIGINT)
+    until(lambda: supervisor.poll() is not None)
+    assert "[rests0] at once" in lines and supervisor.poll().status == 130
+
+
+def test_who_closes_it_waits_for_no_robot(environment):
+    lines: list[str] = []
+    supervisor = Supervisor(system("rests", rest_s=30.0), environment=environment, log=lines.append)
+    supervisor.start()
+    until(lambda: "[rests0] ready" in lines)
+    assert supervisor.close().status == 0
+    assert "[rests0] at once" in lines and "[rests0] resting" not in lines
 
 
 def test_a_process_that_is_still_loading_ends_at_once_and_without_a_traceback(environment):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,6 +41,46 @@ def test_a_signal_ends_every_node_with_status_0_and_nothing_to_say(
             assert process.wait() == 0, process.output
             assert "Traceback" not in process.output and "While stopping" not in process.output
             assert "terminate called" not in process.output
+
+
+@contextmanager
+def airborne(policy: Path, listener: Listener) -> Iterator[dict[str, NodeProcess]]:
+    """Three nodes, the policy flying at 0.5 m; in lock step, so that a busy machine does not end the flight."""
+    modes = listener.hear(topics.GUARD_MODE, "latched", depth=10)
+    listener.hear(topics.ODOM)
+    with nodes(
+        NodeProcess("robot", start_height_m=0.5, lock_step=True, rest_within_s=60.0),
+        NodeProcess("guard", auto_arm=True, lock_step=True),
+        NodeProcess("policy", policy=policy, goal_position="[0.0, 0.0, 0.5]", lock_step=True),
+    ) as processes:
+        listener.until(lambda: modes and modes[-1].data == "policy", "the policy's flight")
+        yield processes
+
+
+def test_ctrl_c_in_flight_lands_the_robot_and_then_ends_every_node(hover_policy: Path, listener: Listener) -> None:
+    with airborne(hover_policy, listener) as processes:
+        for process in processes.values():
+            process.signal(signal.SIGINT)
+        listener.until(lambda: all(p.process.poll() is not None for p in processes.values()), "the end of every node")
+        assert [process.wait() for process in processes.values()] == [0, 0, 0]
+        said = processes["guard"].output
+    assert "-> land: asked to end by SIGINT. Press Ctrl-C again to switch off now." in said
+    assert "land -> disarmed: landed (asked to end by SIGINT)" in said
+    odometry = listener.heard[topics.ODOM]
+    assert odometry[-1].pose.pose.position.z < 0.05, "the robot node ends after the landing"
+    assert min(message.twist.twist.linear.z for message in odometry) > -1.0, "it has not fallen"
+
+
+def test_a_second_signal_in_flight_switches_off_at_once(hover_policy: Path, listener: Listener) -> None:
+    modes = listener.hear(topics.GUARD_MODE, "latched", depth=10)
+    with airborne(hover_policy, listener) as processes:
+        processes["guard"].signal(signal.SIGTERM)
+        listener.until(lambda: modes[-1].data == "land", "the landing")
+        processes["guard"].signal(signal.SIGQUIT)
+        assert processes["guard"].wait() == 0
+        said = processes["guard"].output
+    assert "-> land: asked to end by SIGTERM. Send it again to switch off now." in said
+    assert "land -> disarmed: the guard was stopped" in said
 
 
 ENDING = """

@@ -141,6 +141,7 @@ def requests(signals: Any, command: Any) -> dict[str, Callable[[World], None]]:
         "disarm": lambda world: world.do(lambda guard: guard.disarm("asked")),
         "estop": lambda world: world.do(lambda guard: guard.estop("asked")),
         "clear": lambda world: world.do(lambda guard: guard.clear_estop()),
+        "end": lambda world: world.do(lambda guard: guard.end(world.t, "Ctrl-C")),
         "fault": lambda world: world.do(lambda guard: guard.on_fault(world.t, "two publishers", "Stop one.")),
         "policy missing": lambda world: world.do(lambda guard: guard.policy_missing(world.t)),
         "charged": lambda world: world.do(lambda guard: guard.on_battery(world.t, 1.0, math.nan)),

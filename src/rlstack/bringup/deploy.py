@@ -12,7 +12,7 @@ from typing import Any
 from rlstack.bringup.kind_deployment import deployment_of
 from rlstack.bringup.node_process import System
 from rlstack.bringup.params_file import with_params_file
-from rlstack.bringup.robot_group import robot_group
+from rlstack.bringup.robot_group import is_simulator, robot_group
 from rlstack.bringup.status_monitor import Monitor
 from rlstack.bringup.supervisor import Supervisor
 from rlstack.bringup.system import START_S, chosen_robot, deploy_system, simulate_system
@@ -176,7 +176,7 @@ def deploy(
         return seconds is None or monitor.seconds < seconds
 
     try:
-        status = supervisor.run(tick).report()
+        status = supervisor.run(tick, done_at_once=is_simulator(backend)).report()
     finally:
         monitor.close()
     if monitor.seen:

@@ -143,7 +143,8 @@ def _node(process: Process, system: System, absolute: bool, scope: _Scope) -> An
         "additional_env": {STARTED_BY: str(os.getpid())},
         "output": "screen",
         "emulate_tty": sys.stdout.isatty(),
-        "sigterm_timeout": str(process.grace_s),
+        "sigterm_timeout": str(process.grace_s + process.rest_s),
+        "sigkill_timeout": str(process.grace_s + process.rest_s),  # only SIGTERM may have reached it
         "on_exit": on_exit,
     }
     if process.arguments is not None:

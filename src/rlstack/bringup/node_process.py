@@ -35,6 +35,7 @@ class Process:
         when_it_ends: Effect of its end on the others.
         why: The reason for ``when_it_ends``, as reported to the user.
         grace_s: Time between the request to end and the kill.
+        rest_s: Time that it may take before that to bring a robot to rest, if it need not end at once.
         node: The node's name; empty: ``name``.
         params_file: A parameters file for the node, which overrides ``parameters``; empty: none.
         arguments: Command line of a program that is not a node, and takes nothing of ROS; None: it is a node.
@@ -48,6 +49,7 @@ class Process:
     when_it_ends: WhenItEnds = "stop the rest"
     why: str = ""
     grace_s: float = 5.0
+    rest_s: float = 0.0
     node: str = ""
     params_file: str = ""
     arguments: tuple[str, ...] | None = None

@@ -17,7 +17,7 @@ from typing import Any
 
 from rlstack.bringup.node_process import Process, System
 from rlstack.errors import UserError
-from rlstack.processes import catches, die_with_parent
+from rlstack.processes import AGAIN_S, catches, die_with_parent
 
 Log = Callable[[str], None]
 
@@ -70,6 +70,7 @@ class Supervisor:
         self._signal: int = signal.SIGINT
         self._received: int | None = None
         self._stopping_at: float | None = None
+        self._at_once, self._received_at = False, 0.0
         self._killed: list[str] = []
 
     def start(self) -> None:
@@ -108,38 +109,55 @@ class Supervisor:
             return None
         return self._outcome()
 
-    def stop(self, signal_number: int = signal.SIGINT, reason: str = "") -> None:
+    def stop(self, signal_number: int = signal.SIGINT, reason: str = "", at_once: bool = False) -> None:
         """Ask every process to end; :meth:`poll` kills those still running after their grace period.
 
         A process that is still loading has no SIGTERM handler yet and ends at once.
+
+        Args:
+            signal_number: How to ask; those that are asked already are only asked again ``at_once``.
+            reason: Why, for the user.
+            at_once: Bring no robot to rest first.
         """
-        if self._reason:
+        if self._at_once or (self._reason and not at_once):
             return
-        self._reason = reason or f"{self.system.name} was stopped by {_signal_name(signal_number)}"
+        self._at_once = at_once
+        self._reason = self._reason or reason or f"{self.system.name} was stopped by {_signal_name(signal_number)}"
         self._stopping_at = time.monotonic()
         self._signal = signal_number
         self._signal_all()
 
     def interrupt(self, signal_number: int) -> None:
-        """Pass a signal that this process received on to every process, and remember it for the exit status."""
-        if self._received is None:
-            self._received = signal_number
-        self.stop(signal_number)
+        """Pass a signal that this process received on to every process, and remember it for the exit status.
 
-    def close(self) -> Outcome:
-        """Stop the running processes and wait for them; a second call only returns the outcome."""
+        The first lets nodes bring their robots to rest; another one ends them at once.
+        """
+        now = time.monotonic()
+        if self._received is None:
+            self._received, self._received_at = signal_number, now
+        self.stop(signal_number, at_once=now - self._received_at >= AGAIN_S)
+
+    def close(self, at_once: bool = True) -> Outcome:
+        """Stop the running processes and wait for them; a second call only returns the outcome.
+
+        Args:
+            at_once: Bring no robot to rest first.
+        """
         if self.alive():
-            self.stop()
+            self.stop(at_once=at_once)
         while (outcome := self.poll()) is None:
             time.sleep(0.02)
         return outcome
 
-    def run(self, tick: Callable[[], bool] | None = None, period_s: float = 0.05) -> Outcome:
+    def run(
+        self, tick: Callable[[], bool] | None = None, period_s: float = 0.05, done_at_once: bool = False
+    ) -> Outcome:
         """Start the system and supervise it until it ends, forwarding SIGINT and SIGTERM.
 
         Args:
             tick: Called about every ``period_s``, which it may take itself. Returning False ends the system.
             period_s: Polling period.
+            done_at_once: Whether no robot is brought to rest first when ``tick`` ends the system.
         """
         with _signals_to(self.interrupt):
             self.start()
@@ -149,10 +167,10 @@ class Supervisor:
                         time.sleep(period_s)
                     elif not tick():
                         self.poll()  # count processes that ended meanwhile as ended on their own
-                        self.stop(reason=f"{self.system.name} was done")
+                        self.stop(reason=f"{self.system.name} was done", at_once=done_at_once)
                 return outcome
             finally:
-                self.close()
+                self.close(at_once=False)
 
     def _start_stage(self, system: System) -> None:
         environment = dict(os.environ if self.environment is None else self.environment)
@@ -177,6 +195,8 @@ class Supervisor:
             if child.popen.poll() is None:
                 # While it is loading, SIGINT would end it with a traceback out of some import.
                 number = self._signal if catches(child.popen.pid, signal.SIGTERM) else signal.SIGTERM
+                if self._at_once and catches(child.popen.pid, signal.SIGQUIT):
+                    number = signal.SIGQUIT
                 with contextlib.suppress(ProcessLookupError):
                     child.popen.send_signal(number)
 
@@ -227,7 +247,8 @@ class Supervisor:
 
     def _kill_late(self, waited_s: float) -> None:
         for child in self._children:
-            late = waited_s >= child.process.grace_s and child.process.name not in self._killed
+            allowed_s = child.process.grace_s + (0.0 if self._at_once else child.process.rest_s)
+            late = waited_s >= allowed_s and child.process.name not in self._killed
             if late and child.popen.poll() is None:
                 self._killed.append(child.process.name)
                 with contextlib.suppress(ProcessLookupError):

@@ -21,6 +21,7 @@ from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.nav2_messages import PACKAGE as NAV2_MESSAGES
 from rlstack.interfaces.signals import SENSED
+from rlstack.kinds import find_kind
 from rlstack.nodes.goal_topics import has_goal
 from rlstack.policies import find_policy, load_policy
 from rlstack.policies.proven import proven_for
@@ -149,11 +150,13 @@ def deploy_system(
 
     fence = deployment.fence(group.fence_m)
     box = {name: corner for name, corner in fence.items() if name.endswith("_m")}
+    rest_s = _rest_within_s(spec, fence) / min(real_time_factor, 1.0)
     processes = []
     if group.process is not None:
         obeys: dict[str, Parameter] = {"command_source": "guard"}
-        parameters = {**group.process.parameters, **pinned, **types, **timeouts.robot, **obeys}
-        processes.append(replace(group.process, parameters=parameters, remappings=remappings))
+        rests: dict[str, Parameter] = {"rest_within_s": rest_s} if rest_s else {}
+        parameters = {**group.process.parameters, **pinned, **types, **timeouts.robot, **obeys, **rests}
+        processes.append(replace(group.process, parameters=parameters, remappings=remappings, rest_s=rest_s))
     for space, place, frames in zip(group.namespaces, deployment.goals(group, goal), group.frames):
         if not own_simulator:
             check_goal(spec, place, box)
@@ -170,7 +173,8 @@ def deploy_system(
             **({"observation_delay_s": late_s} if late_s else {}),
             **deployment.guard_parameters(given, place),
         }
-        processes.append(node(space, "guard", guard, f"nothing may {deployment.VERBS[0]} without the guard"))
+        why = f"nothing may {deployment.VERBS[0]} without the guard"
+        processes.append(node(space, "guard", guard, why, rest_s=rest_s))
         waits: dict[str, Parameter] = {
             "robot": file,
             **pinned,
@@ -203,6 +207,12 @@ def deploy_system(
         policy_sha256=sha256,
         robot_sha256=str(pinned.get("robot_sha256", "")),
     )
+
+
+def _rest_within_s(robot: RobotSpec, fence: Mapping[str, Parameter]) -> float:
+    """Return how long a robot's guard may take to bring it to rest within a geofence, s."""
+    config = find_kind(robot.kind).load("guard").CONFIG
+    return float(config.from_robot(robot, **fence).rest_within_s)
 
 
 def check_goal(robot: RobotSpec, place: Sequence[float], box: Mapping[str, Any]) -> None:

@@ -66,6 +66,11 @@ class GuardConfig(ABC):
         """Age at which a policy's command is stale, and the longest a policy may be silent."""
 
     @property
+    def rest_within_s(self) -> float:
+        """Longest time from :meth:`rlstack.guard.guard.Guard.end` until the robot is off, s; 0: it is off at once."""
+        return 0.0
+
+    @property
     def reach_s(self) -> float:
         """When joints should reach a target, s after its stamp.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -21,6 +22,9 @@ from rlstack.nodes.timekeeping import RESET_JUMP_NS, LockStep, RealTime, Timekee
 from rlstack.nodes.transforms import Visualization
 
 __all__ = ["PARAMETERS", "RESET_JUMP_NS", "RobotNode", "main"]
+
+_COMMANDED_S = 0.5
+"""A guard that has sent nothing for this long no longer brings its robot to rest."""
 
 PARAMETERS = (
     *robot_backends.PARAMETERS,
@@ -47,6 +51,14 @@ PARAMETERS = (
         minimum=0.1,
         maximum=600.0,
         live=True,
+    ),
+    Parameter(
+        "rest_within_s",
+        0.0,
+        "How long after SIGINT or SIGTERM, in real time, a moving robot's commands are still obeyed, so that its guard"
+        " can bring it to rest; 0: it is disarmed at once.",
+        minimum=0.0,
+        maximum=3600.0,
     ),
     Parameter(
         "command_source",
@@ -120,6 +132,16 @@ class RobotNode(ManagedNode):
             for robot in self.robots:
                 robot.backend.reset(self._start_state(robot))
         self._time.start()
+
+    def begin_end(self, signal_name: str) -> None:
+        """Go on until the guard has brought the robots to rest."""
+        self._end_by = time.monotonic() + self.parameters["rest_within_s"]
+
+    def may_end(self) -> bool:
+        """Return whether no robot moves and nothing commands it any more, or the time is up."""
+        now = time.monotonic()
+        idle = not any(robot.flying or now - robot.fed_s < _COMMANDED_S for robot in self.robots)
+        return idle or now > self._end_by or not self.active
 
     def deactivate(self) -> None:
         """Disarm."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
+from types import FrameType
 from typing import Any, ClassVar
 
 from rlstack.errors import Diverged, UserError
@@ -25,7 +26,7 @@ from rlstack.nodes.parameters import Parameter, ParameterSet
 from rlstack.nodes.publisher_identity import IdentifiedTake, why_unknown
 from rlstack.nodes.shutdown import remove_left_behind, shut_down
 from rlstack.nodes.topic_watch import Problem, TopicWatch
-from rlstack.processes import die_with_starter
+from rlstack.processes import AGAIN_S, die_with_starter
 from rlstack.resources import find_resource
 
 try:
@@ -154,6 +155,13 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
     def status(self) -> tuple[str, dict[str, Any]]:
         """Return a warning (empty when all is well) and the values for diagnostics."""
         return "", {}
+
+    def begin_end(self, signal_name: str) -> None:
+        """Begin what the node has to do before it ends, because its process was asked to, by a signal of that name."""
+
+    def may_end(self) -> bool:
+        """Return whether that is done."""
+        return True
 
     # Used by subclasses --------------------------------------------------------------------------------------
 
@@ -366,15 +374,16 @@ def run_nodes(make: Callable[[], ManagedNode | Sequence[ManagedNode]], arguments
     """Run nodes in this process until SIGINT or SIGTERM, and return the exit status.
 
     A ``UserError`` from any of them is printed as one sentence; the status is then 2. A stop by signal has status 0,
-    even if the signal comes twice.
+    even if the signal comes twice. The first signal lets the nodes bring their robots to rest; another one, from
+    :data:`rlstack.processes.AGAIN_S` on, and SIGQUIT end them at once.
 
     Args:
         make: Creates the nodes, once ROS is initialised.
         arguments: The command line without the program; None takes ``sys.argv``.
     """
-    received: list[int] = []  # not threading.Event: a second signal's handler could block forever on its lock
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, frame: received.append(number))
+    received = _Received()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
+        signal.signal(number, received.take)
     die_with_starter()
     given = sys.argv[1:] if arguments is None else list(arguments)
     if isinstance(make, type) and {"-h", "--help"} & set(takewhile(lambda word: word != "--ros-args", given)):
@@ -391,8 +400,32 @@ def run_nodes(make: Callable[[], ManagedNode | Sequence[ManagedNode]], arguments
         return USER_ERROR_STATUS
 
 
+class _Received:
+    """The signals that ask the process to end."""
+
+    def __init__(self) -> None:
+        # not threading.Event: a second signal's handler could block forever on its lock
+        self._first: tuple[int, float] | None = None
+        self.at_once = False
+        """Whether it is to end at once."""
+
+    def __bool__(self) -> bool:
+        return self._first is not None
+
+    @property
+    def name(self) -> str:
+        """Name of the first signal; empty: there was none."""
+        return "" if self._first is None else signal.Signals(self._first[0]).name
+
+    def take(self, number: int, frame: FrameType | None) -> None:
+        """Handle a signal."""
+        now = time.monotonic()
+        self._first = self._first or (number, now)
+        self.at_once = self.at_once or number == signal.SIGQUIT or now - self._first[1] >= AGAIN_S
+
+
 def _run(
-    make: Callable[[], ManagedNode | Sequence[ManagedNode]], arguments: Sequence[str] | None, received: list[int]
+    make: Callable[[], ManagedNode | Sequence[ManagedNode]], arguments: Sequence[str] | None, received: _Received
 ) -> int:
     import rclpy
     from rclpy.signals import SignalHandlerOptions
@@ -419,12 +452,10 @@ def _run(
         # Objects that exist now live as long as the process: freezing them keeps collections short on the control path.
         gc.collect()
         gc.freeze()
-        while not received:
-            try:
-                executor.spin_while(lambda: not received)
-            except Exception as error:
-                if not all([node.fail(error) for node in nodes]):
-                    raise
+        _spin(executor, nodes, lambda: bool(received))
+        for node in nodes:
+            node.begin_end(received.name)
+        _spin(executor, nodes, lambda: received.at_once or all([node.may_end() for node in nodes]))
         return 0
     except Exception as error:
         for node in nodes[:1]:
@@ -436,6 +467,16 @@ def _run(
         _quietly(executor.shutdown)
         _quietly(lambda: shut_down(*nodes))
         _quietly(rclpy.try_shutdown)
+
+
+def _spin(executor: Any, nodes: Sequence[ManagedNode], is_over: Callable[[], bool]) -> None:
+    """Serve nodes until ``is_over()``; an error ends all, unless a lifecycle manager may configure them again."""
+    while not is_over():
+        try:
+            executor.spin_while(lambda: not is_over())
+        except Exception as error:
+            if not all([node.fail(error) for node in nodes]):
+                raise
 
 
 def _quietly(action: Callable[[], Any]) -> None:

@@ -20,8 +20,8 @@ from rlstack.bringup.drill.running import FaultResult
 from rlstack.bringup.node_process import python_module
 from rlstack.processes import die_with_parent
 
-_GONE_S = 5.0
-"""Time limit for the last node to end."""
+_GONE_S = 20.0
+"""Time limit for the last node to end: a robot that flies lands first."""
 _START_S = 60.0
 _SHM = Path("/dev/shm")
 _SEGMENT = f"fastrtps_{16 * '[0-9a-f]'}_el"

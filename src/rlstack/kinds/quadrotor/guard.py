@@ -61,15 +61,17 @@ class QuadrotorGuard(Guard[Observation]):
         Transition(CommonMode.DISARMED, CommonMode.POLICY, "armed in the air"),
         Transition(QuadrotorMode.TAKEOFF, CommonMode.POLICY, "at the take-off height"),
         Transition(QuadrotorMode.TAKEOFF, QuadrotorMode.HOVER, "no policy on time, a fault"),
-        Transition(QuadrotorMode.TAKEOFF, QuadrotorMode.LAND, "the height was not reached"),
+        Transition(QuadrotorMode.TAKEOFF, QuadrotorMode.LAND, "the height was not reached, or asked to end"),
         Transition(CommonMode.POLICY, QuadrotorMode.RETURN, "near a limit"),
         Transition(CommonMode.POLICY, QuadrotorMode.HOVER, "late, or a fault"),
         Transition(QuadrotorMode.RETURN, CommonMode.POLICY, "calm, inside the limits"),
         Transition(QuadrotorMode.RETURN, QuadrotorMode.HOVER, "a fault, the policy is late, turned back too often"),
         Transition(QuadrotorMode.HOVER, CommonMode.POLICY, "on time again; not after a fault"),
-        Transition(QuadrotorMode.HOVER, QuadrotorMode.LAND, "after hover_before_landing_s, or the battery is empty"),
-        Transition(CommonMode.POLICY, QuadrotorMode.LAND, "the battery is empty"),
-        Transition(QuadrotorMode.RETURN, QuadrotorMode.LAND, "the battery is empty"),
+        Transition(
+            QuadrotorMode.HOVER, QuadrotorMode.LAND, "after hover_before_landing_s, the battery is empty, asked to end"
+        ),
+        Transition(CommonMode.POLICY, QuadrotorMode.LAND, "the battery is empty, or asked to end"),
+        Transition(QuadrotorMode.RETURN, QuadrotorMode.LAND, "the battery is empty, or asked to end"),
         Transition(QuadrotorMode.LAND, CommonMode.DISARMED, "on the floor"),
     )
     ENDS = "no observation, or tumbled"
@@ -153,6 +155,16 @@ class QuadrotorGuard(Guard[Observation]):
         else:
             self._fallback.climb(seen, self.config.takeoff_height_m)
             self._enter(QuadrotorMode.TAKEOFF, t, "armed on the ground")
+
+    def _rest(self, t: float, reason: str) -> float:
+        """Land, unless it still stands on the ground."""
+        if self.mode is QuadrotorMode.TAKEOFF and not self._is_flying(self._newest):
+            return super()._rest(t, reason)
+        if self.mode is not QuadrotorMode.LAND:
+            self._fallback.land(self._newest)
+            self._upright_t = t
+            self._enter(QuadrotorMode.LAND, t, reason)
+        return self.config.landing_s(self._newest.position[2] - self.config.floor_m)
 
     def _is_flying(self, seen: Observation) -> bool:
         return seen.position[2] - self.config.floor_m >= self.config.airborne_height_m

@@ -9,6 +9,9 @@ from rlstack.guard.config import GuardConfig
 from rlstack.kinds.quadrotor.spec import Quadrotor, QuadrotorLimits
 from rlstack.schema import value
 
+_LANDING_S = 5.0
+"""What a landing may take besides the descent: to slow down, a floor up to 1 m lower, and to notice the floor."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class QuadrotorGuardConfig(QuadrotorLimits, GuardConfig):
@@ -78,6 +81,15 @@ class QuadrotorGuardConfig(QuadrotorLimits, GuardConfig):
     """To the last bit: noise, and a hover that is not perfectly still, change at least one."""
     tumble_s: float = value(1.0, unit="s", above=0.0)
     """Motors stop when the robot lies on its side or back for this long while the guard flies it."""
+
+    def landing_s(self, height_m: float) -> float:
+        """Return the longest time that a landing from a height above the floor takes, s."""
+        return max(height_m, 0.0) / self.landing_speed_m_s + _LANDING_S
+
+    @property
+    def rest_within_s(self) -> float:
+        """Longest time from :meth:`rlstack.guard.guard.Guard.end` until the robot is off, s: from the fence's top."""
+        return self.landing_s(self.geofence_max_m[2] - self.floor_m)
 
     @classmethod
     def values_for(cls, robot: Quadrotor) -> dict[str, Any]:

@@ -90,6 +90,12 @@ class HoverFallback:
         """Start the descent at the goal."""
         self._descent = Descent(self.goal, self._config.landing_speed_m_s)
 
+    def land(self, seen: Observation) -> None:
+        """Start the descent where the robot is."""
+        self.hold(seen)
+        self.goal[2] = min(self.goal[2], seen.position[2])
+        self.descend()
+
     def below_top_m(self, seen: Observation) -> float:
         """Return the distance to the end of the climb, m."""
         return math.dist(seen.position, [*self.goal[:2], self._top])

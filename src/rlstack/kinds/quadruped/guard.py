@@ -49,7 +49,9 @@ class QuadrupedGuard(Guard[Observation]):
         Transition(QuadrupedMode.RISE, QuadrupedMode.STAND, "no policy on time, no observation, a fault"),
         Transition(CommonMode.POLICY, QuadrupedMode.STAND, "late, no observation, a fault"),
         Transition(QuadrupedMode.STAND, CommonMode.POLICY, "on time again; not after a fault"),
-        Transition(QuadrupedMode.STAND, QuadrupedMode.CROUCH, "after stand_before_crouching_s"),
+        Transition(QuadrupedMode.STAND, QuadrupedMode.CROUCH, "after stand_before_crouching_s, or asked to end"),
+        Transition(CommonMode.POLICY, QuadrupedMode.CROUCH, "asked to end"),
+        Transition(QuadrupedMode.RISE, QuadrupedMode.CROUCH, "asked to end"),
         Transition(QuadrupedMode.CROUCH, CommonMode.DISARMED, "crouching"),
     )
     ENDS = "fallen over"
@@ -87,6 +89,12 @@ class QuadrupedGuard(Guard[Observation]):
             self._enter(CommonMode.POLICY, t, "armed standing")
         else:
             self._enter(QuadrupedMode.RISE, t, "armed")
+
+    def _rest(self, t: float, reason: str) -> float:
+        """Crouch."""
+        if self.mode is not QuadrupedMode.CROUCH:
+            self._enter(QuadrupedMode.CROUCH, t, reason)
+        return self.config.rest_within_s
 
     def _on_missing_observations(self, t: float, before: Mode, reason: str) -> Decision:
         """Continue from the last targets."""

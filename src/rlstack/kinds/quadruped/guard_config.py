@@ -8,6 +8,9 @@ from rlstack.guard.config import GuardConfig
 from rlstack.kinds.quadruped.spec import QuadrupedLimits
 from rlstack.schema import value
 
+_FOLDED_RAD = 4.0
+"""More than a leg's joint turns from any posture to the crouching one."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class QuadrupedGuardConfig(QuadrupedLimits, GuardConfig):
@@ -26,5 +29,11 @@ class QuadrupedGuardConfig(QuadrupedLimits, GuardConfig):
     stand_before_crouching_s: float = value(
         5.0, unit="s", at_least=0.0, text="How long the fallback stands before it crouches"
     )
+
+    @property
+    def rest_within_s(self) -> float:
+        """Longest time from :meth:`rlstack.guard.guard.Guard.end` until the robot is off, s: it crouches."""
+        return _FOLDED_RAD / self.posture_speed_rad_s + 1.0
+
     fallen_rad: float = value(1.2, unit="rad", above=0.0)
     """Tilt at which the robot has fallen: its legs cannot stand it up again, and it is switched off."""

@@ -55,11 +55,11 @@ class WheeledBaseGuard(Guard[Observation]):
     SAFE_MODE = WheeledBaseMode.STOP
     TRANSITIONS = (
         Transition(CommonMode.DISARMED, CommonMode.POLICY, "armed"),
-        Transition(CommonMode.POLICY, WheeledBaseMode.STOP, "late, no scan or odometry, a fault"),
+        Transition(CommonMode.POLICY, WheeledBaseMode.STOP, "late, no scan or odometry, a fault, asked to end"),
         Transition(CommonMode.POLICY, WheeledBaseMode.FALLBACK, "the policy is at fault, and there is a planner"),
         Transition(WheeledBaseMode.STOP, CommonMode.POLICY, "on time again; not after a fault"),
         Transition(WheeledBaseMode.FALLBACK, CommonMode.POLICY, "on time again; not after a fault"),
-        Transition(WheeledBaseMode.FALLBACK, WheeledBaseMode.STOP, "the planner cannot, or a fault"),
+        Transition(WheeledBaseMode.FALLBACK, WheeledBaseMode.STOP, "the planner cannot, a fault, asked to end"),
         Transition(WheeledBaseMode.STOP, CommonMode.DISARMED, "standing after a fault, or for long"),
     )
     LIVE = frozenset({"tilt_rad"})
@@ -184,6 +184,12 @@ class WheeledBaseGuard(Guard[Observation]):
                 self.reason = f"{reason}; {cannot}"
             else:
                 self._enter(WheeledBaseMode.FALLBACK, t, reason)
+
+    def _rest(self, t: float, reason: str) -> float:
+        """Brake."""
+        if self.mode is not WheeledBaseMode.STOP:
+            self._enter(WheeledBaseMode.STOP, t, reason)
+        return self.config.rest_within_s
 
     def _on_missing_observations(self, t: float, before: Mode, reason: str) -> Decision:
         """Handle missing observations: a controlled stop needs no odometry."""

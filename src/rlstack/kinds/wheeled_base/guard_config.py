@@ -15,6 +15,8 @@ SCAN = "scan"
 
 _SCAN_PERIODS, _USUAL_HZ = 2.5, 5.0
 
+_ROLLS_OUT_S = 2.0
+"""How long a base may take to stand once it is commanded to."""
 _LONGEST_S = 0.1
 """A period of base policies, which may be slower than the base."""
 
@@ -76,6 +78,12 @@ class WheeledBaseGuardConfig(WheeledBaseLimits, GuardConfig):
     def longest_s(self) -> float:
         """Longest time whose change of speed one command may cover."""
         return max(self.period_s, _LONGEST_S)
+
+    @property
+    def rest_within_s(self) -> float:
+        """Longest time from :meth:`rlstack.guard.guard.Guard.end` until the base is off, s: it brakes and rolls out."""
+        turning_s = self.angular_velocity_rad_s / self.angular_acceleration_rad_s2
+        return max(self.linear_velocity_m_s / self.linear_acceleration_m_s2, turning_s) + _ROLLS_OUT_S
 
     @classmethod
     def limits_of(cls, robot: WheeledBase) -> dict[str, Any]:
