@@ -16,7 +16,8 @@ _Goal = Annotated[tuple[float, ...] | None, tyro.conf.arg(metavar="X Y [Z]")]
 class Deploy:
     """Start one or several robots, each with a guard and a verified policy, and print the status once a second.
 
-    Ctrl-C ends everything. Simulators are armed at once; a real robot waits for its `arm` service.
+    Ctrl-C lands or stops the robot and ends everything; another Ctrl-C switches it off at once. Simulators are armed at
+    once; a real robot waits for its `arm` service.
     """
 
     policy: _File = None

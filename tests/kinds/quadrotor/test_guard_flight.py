@@ -48,6 +48,36 @@ def test_a_killed_policy_ends_in_hover_then_on_the_floor_disarmed_within_all_lim
     assert np.all(loop.applied == 0.0)
 
 
+@pytest.mark.parametrize("name", ROBOTS)
+def test_asked_to_end_in_fast_flight_it_lands_within_the_time_it_says_and_is_not_given_back(name: str) -> None:
+    loop = airborne(name)
+    guard, policy = loop.guard, good_policy(loop.robot, (1.5, -1.0, 1.3))
+    loop.run(1.0, policy)
+    decision = guard.end(loop.time_s, "asked to end by SIGINT", "Again: now.")
+    assert decision.mode is QuadrotorMode.LAND and decision.command is not None
+    began_s, where = loop.time_s, loop.quad.state["position"].copy()
+    loop.run(15.0, policy, until=CommonMode.DISARMED)
+    assert loop.transitions() == [CommonMode.POLICY, QuadrotorMode.LAND, CommonMode.DISARMED]
+    assert guard.reason == "landed (asked to end by SIGINT)" and not guard.rest_is_late(loop.time_s)
+    assert loop.time_s - began_s < guard.config.rest_within_s
+    assert max(position[2] for position in loop.positions[-10:]) < 0.02
+    assert np.linalg.norm(loop.positions[-1][:2] - where[:2]) < 1.0 and max(loop.tilts) < guard.config.tilt_rad
+
+
+def test_asked_to_end_on_the_ground_or_without_odometry_it_switches_off() -> None:
+    robot = ROBOTS["crazyflie"]
+    waiting = Loop(QuadrotorGuard(robot), (0.0, 0.0, 0.0))
+    waiting.observe()
+    assert waiting.guard.end(0.0, "asked").mode is CommonMode.DISARMED
+    assert waiting.guard.arm(0.0)[0] and waiting.guard.mode is QuadrotorMode.TAKEOFF
+    assert waiting.guard.end(0.0, "asked").mode is CommonMode.DISARMED
+    flying = airborne()
+    flying.guard.end(flying.time_s, "asked")
+    for k in range(1, 40):
+        flying.guard.on_tick(flying.time_s + 0.01 * k)
+    assert flying.guard.mode is CommonMode.DISARMED and "no valid observation" in flying.guard.reason
+
+
 def test_a_policy_that_comes_back_in_time_flies_again() -> None:
     loop = airborne()
     policy = good_policy(loop.robot, AIR)

@@ -99,6 +99,17 @@ def test_a_policy_that_stays_away_is_waited_for_only_so_long() -> None:
     assert loop.guard.mode is CommonMode.DISARMED
 
 
+def test_asked_to_end_it_brakes_as_it_may_and_is_off_once_it_stands() -> None:
+    loop = rolling()
+    began_s, guard = loop.time_s, loop.guard
+    decision = guard.end(loop.time_s, "asked to end by SIGTERM")
+    assert decision.mode is WheeledBaseMode.STOP and decision.command is not None and decision.command[0] > 0.0
+    while guard.mode is not CommonMode.DISARMED and not guard.rest_is_late(loop.time_s):
+        loop.run(0.1, lambda seen: np.array([0.2, 0.0]))
+    assert guard.mode is CommonMode.DISARMED and guard.reason == "asked to end by SIGTERM"
+    assert loop.time_s - began_s < guard.config.rest_within_s and not loop.motion.any()
+
+
 def test_a_command_for_an_old_observation_is_dropped() -> None:
     loop = rolling()
     old = loop.time_s - 0.3
