@@ -21,6 +21,7 @@ from rlstack.guard.decision import (
     Transition,
     all_transitions,
 )
+from rlstack.guard.ending import Ending
 from rlstack.guard.observation import Stamped, parse
 from rlstack.guard.policy_monitor import SLACK_S, Clock, PolicyMonitor
 from rlstack.guard.rate import RateMonitor
@@ -28,12 +29,10 @@ from rlstack.interfaces.kind_signals import shape_of
 from rlstack.interfaces.signals import COMMANDED
 
 Signals = Mapping[str, NDArray[np.floating]]
-
-
 Seen = TypeVar("Seen", bound=Stamped)
 
 
-class Guard(ABC, Generic[Seen]):
+class Guard(Ending, ABC, Generic[Seen]):
     """State machine of a guard; each kind of robot adds its observation, its limits and its fallback.
 
     Every event passes the time, s, on the clock of the observations' stamps, and returns a :class:`Decision`,
@@ -99,7 +98,6 @@ class Guard(ABC, Generic[Seen]):
         self._mode_t = self._accepted_t = 0.0
         self._may_return = self._stop_due = False
         self._restart_due = False  # the clock has jumped, and no valid observation has come since
-        self._rest_by_t = math.inf
 
     @property
     def _acts(self) -> bool:
@@ -156,11 +154,6 @@ class Guard(ABC, Generic[Seen]):
     @abstractmethod
     def _repeat(self, t: float) -> LimitedCommand:
         """Return the command to publish where the last one must be repeated."""
-
-    def _rest(self, t: float, reason: str) -> float:
-        """Begin to bring the armed robot to rest, and return the longest time that takes, s; by default it is off."""
-        self._stop(reason)
-        return 0.0
 
     _advice = ""
     """What the operator can do about the limit that :meth:`_broken_limit` named."""
@@ -231,24 +224,6 @@ class Guard(ABC, Generic[Seen]):
         before, self.advice = self.mode, ""
         self.mode, self.reason, self.stopped_unseen = CommonMode.ESTOP, reason, False
         return self._off(before)
-
-    def end(self, time_s: float, reason: str, advice: str = "") -> Decision:
-        """Bring the robot to rest and disarm it, because the guard is to end; the policy does not come back.
-
-        A quadrotor lands, a base brakes, a quadruped crouches, and an arm stays where it is. :attr:`rest_is_late` says
-        when that is no longer worth waiting for.
-        """
-        before, t = self.mode, self._advance(time_s)
-        if self.mode.role == "off":
-            return self._off(before)
-        self._may_return = False
-        self._rest_by_t = t + self._rest(t, reason)
-        self.advice = advice
-        return self._off(before) if self.mode.role == "off" else self._act(t, before, self._newest)
-
-    def rest_is_late(self, time_s: float) -> bool:
-        """Return whether a robot that :meth:`end` brings to rest ought to be off by now."""
-        return self._advance(time_s) > self._rest_by_t
 
     def on_fault(self, time_s: float, reason: str, advice: str = "") -> Decision:
         """Enter the safe mode because of a fault outside observations and commands; the policy does not come back.

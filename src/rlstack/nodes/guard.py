@@ -22,6 +22,7 @@ from rlstack.interfaces.timing import Arrival, StampClock
 from rlstack.kinds import find_kind
 from rlstack.nodes.command_messages import command_message, without_stamps
 from rlstack.nodes.frames import FRAME_PARAMETERS, frames_of
+from rlstack.nodes.guard_ending import GuardEnding
 from rlstack.nodes.guard_parameters import GuardLimits, guard_config, guard_parameters
 from rlstack.nodes.kind_topics import kind_topics
 from rlstack.nodes.mode_publisher import ModePublisher
@@ -65,7 +66,7 @@ PARAMETERS = (
 )
 
 
-class GuardNode(ManagedNode):
+class GuardNode(GuardEnding, ManagedNode):
     """Forwards the policy's commands while the robot is within its limits, and commands the robot itself otherwise.
 
     In lock step it answers every observation exactly once: after the policy, or without it while the policy is absent.
@@ -77,7 +78,6 @@ class GuardNode(ManagedNode):
     def __init__(self, overrides: dict[str, Any] | None = None, **options: Any) -> None:
         super().__init__(overrides, **options)
         self._auto_arm_left = self.parameters["auto_arm"]  # once: a robot never starts by itself a second time
-        self._ends = False
 
     def configure(self) -> None:
         """Read the limits and create the topics."""
@@ -156,31 +156,6 @@ class GuardNode(ManagedNode):
         """Disarm, and send the robot "off" at once."""
         self._auto_arm_left = False
         self._send(self.guard.disarm("the guard was stopped"))
-
-    def begin_end(self, signal_name: str) -> None:
-        """Bring the robot to rest."""
-        self._ends, self._resting = True, (-1, 0.0)
-        if not self.active or self._origin_ns is None:
-            return
-        again = "Press Ctrl-C" if signal_name == "SIGINT" else "Send it"
-        advice = f"{again} again to switch off now."
-        decision = self.guard.end(self._now_s(), f"asked to end by {signal_name}", advice)
-        self._policy_there = False  # it ends, too
-        if not self.lock_step:
-            self._send(decision)
-        elif self._waiting is not None:
-            self._answer(self._waiting[0], decision, self._waiting[1])
-        else:
-            self._shown.show(decision)
-
-    def may_end(self) -> bool:
-        """Return whether the robot is off, or ought to be; or, in lock step, whether its time stands still."""
-        if not self.active or self._origin_ns is None or self.guard.mode.role == "off":
-            return True
-        if self._resting[0] != self._observed_ns:
-            self._resting = self._observed_ns, time.monotonic()
-        stands = self.lock_step and time.monotonic() - self._resting[1] > self.parameters["policy_timeout_s"]
-        return stands or self.guard.rest_is_late(self._now_s())
 
     def status(self) -> tuple[str, dict[str, Any]]:
         """Return a warning, and the mode, reason and counters for diagnostics."""
@@ -311,9 +286,7 @@ class GuardNode(ManagedNode):
 
     def _may_auto_arm(self, numbers: Array) -> bool:
         # A robot that had not left the ground when observations stopped may start again.
-        if self._ends:
-            return False
-        due = self._auto_arm_left or (self.parameters["auto_arm"] and self.guard.stopped_unseen)
+        due = self._auto_arm_left or (self.parameters["auto_arm"] and self.guard.stopped_unseen and not self._ends)
         answers = numbers.shape == (self.guard.elements,) and bool(np.isfinite(numbers).all())
         return due and answers and (self.lock_step or self.guard.in_a_row >= STEADY)
 

@@ -14,19 +14,19 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
-from types import FrameType
 from typing import Any, ClassVar
 
 from rlstack.errors import Diverged, UserError
 from rlstack.interfaces import topics
 from rlstack.nodes.diagnostics import diagnostics_of
+from rlstack.nodes.end_signals import Received, quietly, spin
 from rlstack.nodes.fatal_errors import first_line, log_fatal, made_securely
 from rlstack.nodes.node_help import help_text
 from rlstack.nodes.parameters import Parameter, ParameterSet
 from rlstack.nodes.publisher_identity import IdentifiedTake, why_unknown
 from rlstack.nodes.shutdown import remove_left_behind, shut_down
 from rlstack.nodes.topic_watch import Problem, TopicWatch
-from rlstack.processes import AGAIN_S, die_with_starter
+from rlstack.processes import die_with_starter
 from rlstack.resources import find_resource
 
 try:
@@ -381,7 +381,7 @@ def run_nodes(make: Callable[[], ManagedNode | Sequence[ManagedNode]], arguments
         make: Creates the nodes, once ROS is initialised.
         arguments: The command line without the program; None takes ``sys.argv``.
     """
-    received = _Received()
+    received = Received()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
         signal.signal(number, received.take)
     die_with_starter()
@@ -400,32 +400,8 @@ def run_nodes(make: Callable[[], ManagedNode | Sequence[ManagedNode]], arguments
         return USER_ERROR_STATUS
 
 
-class _Received:
-    """The signals that ask the process to end."""
-
-    def __init__(self) -> None:
-        # not threading.Event: a second signal's handler could block forever on its lock
-        self._first: tuple[int, float] | None = None
-        self.at_once = False
-        """Whether it is to end at once."""
-
-    def __bool__(self) -> bool:
-        return self._first is not None
-
-    @property
-    def name(self) -> str:
-        """Name of the first signal; empty: there was none."""
-        return "" if self._first is None else signal.Signals(self._first[0]).name
-
-    def take(self, number: int, frame: FrameType | None) -> None:
-        """Handle a signal."""
-        now = time.monotonic()
-        self._first = self._first or (number, now)
-        self.at_once = self.at_once or number == signal.SIGQUIT or now - self._first[1] >= AGAIN_S
-
-
 def _run(
-    make: Callable[[], ManagedNode | Sequence[ManagedNode]], arguments: Sequence[str] | None, received: _Received
+    make: Callable[[], ManagedNode | Sequence[ManagedNode]], arguments: Sequence[str] | None, received: Received
 ) -> int:
     import rclpy
     from rclpy.signals import SignalHandlerOptions
@@ -452,37 +428,18 @@ def _run(
         # Objects that exist now live as long as the process: freezing them keeps collections short on the control path.
         gc.collect()
         gc.freeze()
-        _spin(executor, nodes, lambda: bool(received))
+        spin(executor, nodes, lambda: bool(received))
         for node in nodes:
             node.begin_end(received.name)
-        _spin(executor, nodes, lambda: received.at_once or all([node.may_end() for node in nodes]))
+        spin(executor, nodes, lambda: received.at_once or all([node.may_end() for node in nodes]))
         return 0
     except Exception as error:
         for node in nodes[:1]:
-            _quietly(partial(log_fatal, node, error))
+            quietly(partial(log_fatal, node, error))
         raise
     finally:
         for node in nodes:
-            _quietly(node.stop)
-        _quietly(executor.shutdown)
-        _quietly(lambda: shut_down(*nodes))
-        _quietly(rclpy.try_shutdown)
-
-
-def _spin(executor: Any, nodes: Sequence[ManagedNode], is_over: Callable[[], bool]) -> None:
-    """Serve nodes until ``is_over()``; an error ends all, unless a lifecycle manager may configure them again."""
-    while not is_over():
-        try:
-            executor.spin_while(lambda: not is_over())
-        except Exception as error:
-            if not all([node.fail(error) for node in nodes]):
-                raise
-
-
-def _quietly(action: Callable[[], Any]) -> None:
-    """Run one shutdown step; the next ones must run whatever it raises."""
-    try:
-        action()
-    except Exception as error:
-        with contextlib.suppress(OSError):  # the reader of stderr may be gone
-            print(f"While stopping: {first_line(error)}", file=sys.stderr, flush=True)
+            quietly(node.stop)
+        quietly(executor.shutdown)
+        quietly(lambda: shut_down(*nodes))
+        quietly(rclpy.try_shutdown)

@@ -1,0 +1,51 @@
+"""How the guard node ends: it brings its robot to rest first."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+
+class GuardEnding:
+    """The part of the guard node that ends it."""
+
+    _ends = False
+    """Whether it was asked to end."""
+    active: bool
+    _auto_arm_left: bool
+    guard: Any
+    lock_step: bool
+    parameters: Any
+    _origin_ns: int | None
+    _observed_ns: int
+    _waiting: Any
+    _policy_there: bool
+    _shown: Any
+    _now_s: Any
+    _send: Any
+    _answer: Any
+
+    def begin_end(self, signal_name: str) -> None:
+        """Bring the robot to rest."""
+        self._ends, self._auto_arm_left, self._resting = True, False, (-1, 0.0)
+        if not self.active or self._origin_ns is None:
+            return
+        again = "Press Ctrl-C" if signal_name == "SIGINT" else "Send it"
+        advice = f"{again} again to switch off now."
+        decision = self.guard.end(self._now_s(), f"asked to end by {signal_name}", advice)
+        self._policy_there = False  # it ends, too
+        if not self.lock_step:
+            self._send(decision)
+        elif self._waiting is not None:
+            self._answer(self._waiting[0], decision, self._waiting[1])
+        else:
+            self._shown.show(decision)
+
+    def may_end(self) -> bool:
+        """Return whether the robot is off, or ought to be; or, in lock step, whether its time stands still."""
+        if not self.active or self._origin_ns is None or self.guard.mode.role == "off":
+            return True
+        if self._resting[0] != self._observed_ns:
+            self._resting = self._observed_ns, time.monotonic()
+        stands = self.lock_step and time.monotonic() - self._resting[1] > self.parameters["policy_timeout_s"]
+        return stands or self.guard.rest_is_late(self._now_s())
