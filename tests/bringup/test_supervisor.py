@@ -44,7 +44,7 @@ MODULES = {
         import signal, sys, time
         signal.signal(signal.SIGINT, lambda *_: print("resting", flush=True))
         signal.signal(signal.SIGQUIT, lambda *_: (print("at once", flush=True), sys.exit(0)))
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, lambda *_: None)
         print("ready", flush=True)
         while True: time.sleep(0.05)
     """,
