@@ -68,7 +68,7 @@ class Backend(Protocol):
         """Open the link or build the simulation."""
 
     def read(self) -> Reading:
-        """Return the newest measurement."""
+        """Return the newest measurement; a driver that has none yet returns no signals."""
 
     def capture(self, name: str) -> Capture:
         """Return a capture of the camera or lidar ``name``: a simulator's present one, a robot's newest.
@@ -100,6 +100,20 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Release everything; a second call does nothing."""
+
+
+@runtime_checkable
+class Located(Protocol):
+    """A backend whose robot does not measure its own position: it takes its pose from motion capture or VIO."""
+
+    def locate(self, time_s: float, position: Array, orientation: Array) -> None:
+        """Take a pose of ``base_link``; one that is not finite, no rotation, or out of order is ignored.
+
+        Args:
+            time_s: When it was measured, s since the epoch by this machine's clock.
+            position: (3,) m, in the frame that becomes ``odom``.
+            orientation: (4,) xyzw.
+        """
 
 
 BACKENDS = Registry("backend", "rlstack.sim.backends", "BACKEND", "rlstack.backends", "rlstack.hardware.drivers")

@@ -7,13 +7,14 @@ import pkgutil
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
 import rlstack.hardware.drivers as drivers
 from rlstack.errors import UserError
-from rlstack.interfaces.backend import BACKENDS, Backend
+from rlstack.interfaces.backend import BACKENDS, Backend, Located
 from tests.support.peers import Peer, peer_of
 
 DRIVERS = [module.name for module in pkgutil.iter_modules(drivers.__path__) if not module.name.startswith("_")]
@@ -50,8 +51,29 @@ def peer(name: str) -> Iterator[Peer]:
 def backend(name: str, peer: Peer) -> Iterator[Backend]:
     made: Backend = BACKENDS.load(name)(peer.robot, uri=peer.uri)
     made.connect()
-    yield made
+    with located(made, peer):
+        yield made
     made.close()
+
+
+@contextmanager
+def located(backend: Backend, peer: Peer) -> Iterator[None]:
+    """Give a robot whose place comes from outside its pose, as motion capture would."""
+    if not isinstance(backend, Located):
+        yield
+        return
+    over = threading.Event()
+
+    def locate() -> None:
+        while not over.wait(0.01):
+            backend.locate(time.time(), *peer.pose())  # type: ignore[attr-defined]
+
+    thread = threading.Thread(target=locate)
+    thread.start()
+    assert soon(lambda: backend.read().signals)
+    yield
+    over.set()
+    thread.join()
 
 
 def test_it_is_a_real_robot(backend: Backend) -> None:

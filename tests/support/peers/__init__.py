@@ -2,7 +2,8 @@
 
 A driver ``src/rlstack/hardware/drivers/<name>.py`` has its peer in ``<name>.py`` here, which defines ``PEER``: a class
 whose instances are context managers and which is a :class:`Peer`. The conformance suite of drivers
-(``tests/hardware/conformance``) runs every driver against its peer.
+(``tests/hardware/conformance``) runs every driver against its peer. The peer of a driver that is a
+:class:`rlstack.interfaces.backend.Located` has a method ``pose``, too: position and orientation.
 """
 
 from __future__ import annotations
