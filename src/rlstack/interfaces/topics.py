@@ -29,6 +29,8 @@ LATCHED = frozenset({GOAL, GOAL_PATH})
 ROTOR_COMMAND = "cmd/rotors"
 TWIST_COMMAND = "cmd_vel"
 JOINT_COMMAND = "cmd/joints"
+EXTERNAL_POSE = "external_pose"
+"""Pose of a robot that does not measure its own position, from motion capture or visual odometry."""
 OBJECT = "object"
 """Pose of the object that an arm handles, from a tracker."""
 PEOPLE = "people"
@@ -92,6 +94,7 @@ TYPES: dict[str, str] = {
     ROTOR_COMMAND: "sensor_msgs/msg/JointState",
     TWIST_COMMAND: "geometry_msgs/msg/TwistStamped",
     JOINT_COMMAND: "trajectory_msgs/msg/JointTrajectory",
+    EXTERNAL_POSE: "geometry_msgs/msg/PoseStamped",
     OBJECT: "geometry_msgs/msg/PoseStamped",
     PEOPLE: "sensor_msgs/msg/PointCloud2",
     MAP: "nav_msgs/msg/OccupancyGrid",

@@ -15,6 +15,7 @@ _POLICY_COMMANDS = f"{topics.POLICY_PREFIX}{_COMMANDS}"
 TOPICS: dict[str, tuple[tuple[str, str], ...]] = {
     "robot": (
         ("subscribes", f"{_COMMANDS}, by the robot's kind; {topics.GOAL_PATH}, to show it"),
+        ("subscribes", f"{topics.EXTERNAL_POSE}, if its backend does not measure the robot's position"),
         ("publishes", f"{topics.ODOM} or {topics.JOINT_STATES}, and the sensors of the robot file"),
         ("publishes", f"{topics.MARKERS}, {topics.ROBOT_DESCRIPTION}, {topics.TF}, {topics.TF_STATIC}, {topics.CLOCK}"),
         ("serves", topics.RESET),

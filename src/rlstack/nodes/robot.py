@@ -11,6 +11,7 @@ from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Backend, Reading, Signals
 from rlstack.nodes import robot_backends
 from rlstack.nodes.command_messages import without_stamps
+from rlstack.nodes.external_pose import ExternalPoses
 from rlstack.nodes.frames import PREFIX
 from rlstack.nodes.kind_topics import all_kind_topics, kind_topics
 from rlstack.nodes.parameters import Parameter
@@ -122,6 +123,7 @@ class RobotNode(ManagedNode):
             self.robots.append(RobotTopics(self, backend, name, self._time.counts, self._time.on_command))
             self._serve_reset(self.robots[-1])
         self._visualization, self._sampler = Visualization(self, self.robots), SensorSampler(self, self.robots)
+        self._poses = ExternalPoses(self, self.robots)
         self._time.begin(self.robots)
 
     def activate(self) -> None:
@@ -162,7 +164,8 @@ class RobotNode(ManagedNode):
         figures = {f"{r.prefix}{key}": value for r in self.robots for key, value in r.status().items()}
         warnings = [f"disarmed: no command came{named}"] if silent else []
         others = [robot.source.warning for robot in self.robots]
-        return " ".join([*warnings, *filter(None, [self._sampler.failures, *others])]), figures
+        warnings += filter(None, [self._poses.missing, self._sampler.failures, *others])
+        return " ".join(warnings), figures
 
     # For Python ----------------------------------------------------------------------------------------------
 

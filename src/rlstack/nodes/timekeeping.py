@@ -118,7 +118,9 @@ class Timekeeper(ABC):
         for robot in self.robots:
             which = robot.wanted(due)
             if which and robot not in self._held_s:
-                sending.append((robot, robot.backend.read(), which))
+                reading = robot.backend.read()
+                if reading.signals:  # a driver may not have measured yet
+                    sending.append((robot, reading, which))
         self._publish(sending, topics.CLOCK in due)
 
     def _publish(self, sending: Sequence[tuple[RobotTopics, Reading, Sequence[str]]], clock: bool = True) -> None:

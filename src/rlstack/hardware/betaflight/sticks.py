@@ -112,7 +112,7 @@ class Throttle:
 
     def pulse(self, thrust_m_s2: float) -> tuple[int, float]:
         """Return the pulse width, us, and the thrust per mass, m/s^2, that it gives by the model."""
-        throttle = (self._command(thrust_m_s2) - self._idle) / (1.0 - self._idle)
+        throttle = (self._command(thrust_m_s2) - self._idle) / (1.0 - self._idle) if thrust_m_s2 > 0.0 else 0.0
         width = round(self._low_us + min(max(throttle, 0.0), 1.0) * (HIGH_US - self._low_us))
         throttle = (width - self._low_us) / (HIGH_US - self._low_us)
         command = self._idle + (1.0 - self._idle) * throttle

