@@ -75,6 +75,8 @@ EXTRAS = {
     "teleop": ["pyspacemouse>=2.1", "feetech-servo-sdk>=1.0"],
     # images and point clouds; Open3D takes 1.1 GB and the system package libusb-1.0-0: the tests do without it
     "perception": ["opencv-python-headless>=4.10", "open3d>=0.18"],
+    # pyserial: the serial port of a Betaflight flight controller, exclusively and at any baud rate
+    "betaflight": ["pyserial>=3.5"],
     # The drivers of real robots add what they need here; none does yet.
     "hardware": [],
     "dev": [
@@ -90,6 +92,7 @@ EXTRAS = {
         "opencv-python-headless>=4.10",
         "pre-commit>=4",
         "pyarrow>=17",
+        "pyserial>=3.5",
         "pyrvo>=0.4",  # RVO2: what people's ORCA is tested against
         "pyspacemouse>=2.1",
         "pytest>=8.3",

