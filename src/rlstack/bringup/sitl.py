@@ -23,8 +23,8 @@ class Sitl:
     """Run Betaflight's own firmware on this machine, with a simulated airframe, to try its driver without a robot.
 
     The firmware listens for MSP at tcp://127.0.0.1:5761, and the airframe's pose is published on external_pose, as by
-    motion capture. Both run in real time, on a quarter of a core each, and get real-time priority where that is allowed.
-    Ctrl-C ends it.
+    motion capture. Both run in real time, on a quarter of a core each, and get real-time priority where that is
+    allowed. Ctrl-C ends it.
     """
 
     autopilot: str = "betaflight"
