@@ -55,6 +55,12 @@ LAUNCH_FILE = LaunchFile(
         ),
         Argument("scan_frame", "Another frame name in the headers of a base's scans.", ""),
         Argument("zero_is_far", "Whether the driver of a base's lidar reports 0 for no return.", "false", boolean),
+        Argument(
+            "use_sim_time",
+            "Let the nodes' clocks follow /clock, beside another simulator (topics); beside rlstack's they always do.",
+            "false",
+            boolean,
+        ),
         Argument("params_file", "A ROS 2 parameters file for the nodes, such as tighter limits of the guard.", ""),
         Argument("teleop", "Let an operator correct an arm, by teleop/twist, teleop/intervene.", "false", boolean),
         Argument("force", "Run the policy without a passing verification.", "false", boolean),

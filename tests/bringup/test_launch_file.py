@@ -15,6 +15,7 @@ from rlstack.bringup.system import deploy_system, simulate_system, train_system
 from rlstack.bringup.up_commands import Deploy, Simulate, UpTrain
 from rlstack.bringup.verification_check import file_sha256
 from rlstack.errors import UserError
+from rlstack.hardware import drivers
 from rlstack.policies import find_policy
 from rlstack.resources import list_resources
 from tests.support.records import write_record
@@ -29,7 +30,7 @@ def launch_file(name: str) -> LaunchFile:
 @pytest.fixture(scope="module")
 def deploy() -> LaunchFile:
     """The launch file without the check of the policy file and of who corrects it, which need a policy."""
-    build = lambda force, teleop, params_file, **rest: deploy_system(**rest)  # noqa: E731
+    build = lambda force, teleop, params_file, use_sim_time, **rest: deploy_system(**rest)  # noqa: E731
     return dataclasses.replace(launch_file("deploy"), build=build)
 
 
@@ -162,6 +163,26 @@ def test_a_parameters_file_reaches_the_nodes(tmp_path):
     assert launch_file("simulate").system({"params_file": ""}) == simulate_system()
     with pytest.raises(UserError, match=r"tight\.yaml has nothing for any of the nodes"):
         launch_file("simulate").system({"params_file": str(file)})
+
+
+def test_nodes_follow_the_clock_of_a_simulator_and_no_other(tmp_path):
+    deploy, base = launch_file("deploy"), {"robot": "turtlebot3_burger", "driver": "dwa"}
+
+    def told(system):
+        return {process.name: process.parameters.get("use_sim_time") for process in system.processes}
+
+    assert set(told(deploy.system(base)).values()) == {True} == set(told(launch_file("simulate").system({})).values())
+    assert set(told(deploy.system({**base, "backend": "topics"})).values()) == {None}
+    assert set(told(deploy.system({**base, "backend": "topics", "use_sim_time": "true"})).values()) == {True}
+    then = launch_file("train_quadrotor").system({"out": str(tmp_path / "run"), "force": "true"}).then
+    assert set(told(then).values()) == {True}
+
+
+def test_simulated_time_is_refused_for_a_real_robot(tmp_path, monkeypatch):
+    (tmp_path / "rover_of_a_launch.py").write_text("class Rover:\n    owns_time = False\n\n\nBACKEND = Rover\n")
+    monkeypatch.setattr(drivers, "__path__", [*drivers.__path__, str(tmp_path)])
+    with pytest.raises(UserError, match="the backend 'rover_of_a_launch' is a real robot, beside which nothing"):
+        checked_deployment(robot="turtlebot3_burger", driver="dwa", backend="rover_of_a_launch", use_sim_time=True)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,8 @@ from rlstack.errors import UserError
 from rlstack.hardware.devices import TeleopInput
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import JointMessage
+from rlstack.interfaces.tf_messages import TfMessage, Transform
+from rlstack.interfaces.tf_type import tf_type
 from rlstack.interfaces.topics import INTERVENE, POLICY_ALONE, TELEOP_GRIPPER, TELEOP_JOINTS, TELEOP_TWIST, TELEOP_TYPES
 from rlstack.interfaces.trajectory_messages import TrajectoryMessage
 from rlstack.kinds.manipulator.spec import Manipulator
@@ -122,6 +124,34 @@ def test_a_hand_leads_the_tool_and_hands_back_to_the_policy(
     assert 0.02 < away < 0.13, "no further than it was led"
     assert min(joints[7] for joints in arm.moved) < closed - 0.01
     listener.until(lambda: np.array_equal(arm.joints, elsewhere), "the policy goes on")
+
+
+def test_a_twist_in_a_frame_of_tf_is_turned_and_one_in_an_unknown_frame_is_refused(
+    listener: Listener, started: Callable[..., Any]
+) -> None:
+    from rlstack.nodes.teleop_arm import TeleopArmNode
+
+    arm = Servo(listener)
+    node = started(TeleopArmNode)
+    kinds = {topic: topics.message_type(TELEOP_TYPES[topic]) for topic in (INTERVENE, TELEOP_TWIST)}
+    leads = listener.node.create_publisher(kinds[INTERVENE], f"/arm/{INTERVENE}", topics.quality("latched"))
+    twists = listener.node.create_publisher(kinds[TELEOP_TWIST], f"/arm/{TELEOP_TWIST}", topics.quality("command"))
+    leads.publish(kinds[INTERVENE](data=True))
+    twist = kinds[TELEOP_TWIST]()
+    twist.header.frame_id, twist.twist.linear.x = "operator", 0.1
+    listener.node.create_timer(0.02, lambda: twists.publish(twist))
+    listener.until(lambda: node.status()[0], "the refusal")
+    assert "a twist in the frame 'operator' was refused" in node.status()[0] and "on /tf" in node.status()[0]
+    assert node.status()[1]["the human leads"] or listener.spin(0.2) is None
+    began = arm.tool
+    static = listener.node.create_publisher(tf_type(), f"/{topics.TF_STATIC.lstrip('/')}", topics.quality("latched"))
+    half = np.sqrt(0.5)
+    transform = Transform("base_link", "operator", (1.0, 2.0, 0.0, 0.0, 0.0, half, half))
+    static.publish(TfMessage([transform]).data)
+    listener.until(lambda: np.linalg.norm(arm.tool - began) > 0.03, "the tool's motion")
+    x, y, z = arm.tool - began
+    assert y > 0.028 and abs(x) < 0.01 and abs(z) < 0.01
+    assert not node.status()[0]
 
 
 class Keys:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import numpy as np
 import rclpy
+from rclpy.parameter import Parameter
+from rclpy.time import Time
 
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import OdometryMessage
@@ -20,12 +23,24 @@ COMMANDS = topics.POLICY_PREFIX + topics.ROTOR_COMMAND
 
 
 class Flight:
-    """A guard, and two policies of which one commands."""
+    """A guard, and two policies of which one commands.
 
-    def __init__(self, listener: Listener) -> None:
+    Args:
+        listener: Has the executor.
+        simulated: The guard has ``use_sim_time``, and stamps and ``/clock`` are of a simulation's time.
+    """
+
+    def __init__(self, listener: Listener, *, simulated: bool = False) -> None:
         self.listener = listener
+        self.flies = True
         patient = {"staleness_periods": 100.0, "observation_timeout_s": 2.0, "frozen_observations": 0}  # one process
-        self.guard = GuardNode(patient, context=listener.context)
+        clock = [Parameter("use_sim_time", value=simulated)]
+        self.guard = GuardNode(patient, context=listener.context, parameter_overrides=clock)
+        self._clock: Any = None
+        if simulated:
+            kind = topics.type_of(topics.CLOCK)
+            self._clock = listener.node.create_publisher(kind, topics.CLOCK, topics.quality("sensor_out"))
+        self._began_ns = time.monotonic_ns()
         listener.executor.add_node(self.guard)
         self.guard.start()
         kind = topics.type_of(topics.ODOM)
@@ -46,7 +61,12 @@ class Flight:
         self.nodes.append(node)
 
     def fly(self) -> None:
+        if not self.flies:
+            return
         still, stamp = np.zeros(3), self.listener.node.get_clock().now()
+        if self._clock is not None:
+            stamp = Time(nanoseconds=10**11 + time.monotonic_ns() - self._began_ns)
+            self._clock.publish(topics.type_of(topics.CLOCK)(clock=stamp.to_msg()))
         half = 0.5 * self.tilt_rad
         at, tilted = np.array([0.0, 0.0, 1.0]), np.array([math.sin(half), 0.0, 0.0, math.cos(half)])
         self.sender.publish(self.odometry.fill(stamp.nanoseconds, at, tilted, still, still))

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from rlstack.bringup.kind_deployment import deployment_of
-from rlstack.bringup.node_process import System
+from rlstack.bringup.node_process import System, on_simulated_time
 from rlstack.bringup.params_file import with_params_file
-from rlstack.bringup.robot_group import is_simulator, robot_group
+from rlstack.bringup.robot_group import TOPICS, is_simulator, robot_group
 from rlstack.bringup.status_monitor import Monitor
 from rlstack.bringup.supervisor import Supervisor
 from rlstack.bringup.system import START_S, chosen_robot, deploy_system, simulate_system
@@ -44,6 +44,7 @@ def checked_deployment(
     force: bool = False,
     teleop: bool = False,
     params_file: str | Path = "",
+    use_sim_time: bool = False,
     **options: Any,
 ) -> System:
     """Return the system that runs ``policy``, if it is verified; a planner (``driver``) needs no verification.
@@ -56,17 +57,26 @@ def checked_deployment(
         teleop: An operator may correct the policy, see :func:`rlstack.bringup.teleop.with_human`.
         params_file: A file with parameters of the nodes, such as tighter limits of the guard, see
             :func:`rlstack.bringup.params_file.with_params_file`.
+        use_sim_time: With the backend ``topics``: another simulator publishes ``/clock``, which the nodes' clocks
+            follow. Beside a simulator of rlstack they always do.
 
     Raises:
-        UserError: Unknown robot or backend, a bad policy file or one for another robot; without ``force`` also a
-            missing verification, a file without an envelope, or a robot outside the family that the policy was trained
-            on.
+        UserError: Unknown robot or backend, simulated time for a real robot, a bad policy file or one for another
+            robot; without ``force`` also a missing verification, a file without an envelope, or a robot outside the
+            family that the policy was trained on.
     """
     robot = chosen_robot(policy, robot)
     system = deploy_system(policy, robot, backend, require_live_check=not force, **options)
     spec = load_robot(robot, sha256=system.robot_sha256)
     if teleop:
         system = with_human(system, spec)
+    if is_simulator(backend) or use_sim_time:
+        if not (is_simulator(backend) or backend == TOPICS):
+            raise UserError(
+                f"use_sim_time is for simulators, and the backend '{backend}' is a real robot, beside which nothing"
+                " publishes /clock: leave it out."
+            )
+        system = on_simulated_time(system)
     system = with_params_file(system, params_file)
     if not policy:
         return system

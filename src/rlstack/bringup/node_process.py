@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -102,6 +102,15 @@ class System:
         names = [process.name for process in self.processes]
         if len(set(names)) != len(names):
             raise ValueError(f"Process names must differ: {names}.")
+
+
+def on_simulated_time(system: System) -> System:
+    """Return ``system`` with ``use_sim_time`` in all of its nodes: their clocks follow ``/clock``."""
+    processes = []
+    for process in system.processes:
+        sim_time: dict[str, Parameter] = {} if process.arguments is not None else {"use_sim_time": True}
+        processes.append(replace(process, parameters={**process.parameters, **sim_time}))
+    return replace(system, processes=tuple(processes))
 
 
 def python_module(module: str) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rlstack.bringup.kind_deployment import DeployOptions, PolicyPorts, deployment_of, policy_ports
-from rlstack.bringup.node_process import Parameter, Process, System, WhenItEnds
+from rlstack.bringup.node_process import Parameter, Process, System, WhenItEnds, on_simulated_time
 from rlstack.bringup.params_file import with_params_file
 from rlstack.bringup.robot_group import absolute_file, is_simulator, robot_group
 from rlstack.errors import UserError
@@ -294,7 +294,7 @@ def simulate_system(
     assert process is not None  # only other backends have none
     if not options.get("lock_step"):
         process = replace(process, parameters={**process.parameters, **deployment.simulated_commands()})
-    return with_params_file(System(name="simulate", processes=(process,)), params_file)
+    return with_params_file(on_simulated_time(System(name="simulate", processes=(process,))), params_file)
 
 
 def train_system(
@@ -359,6 +359,7 @@ def train_system(
             goal=goal,
             ports=learnt,
         )
+        then = on_simulated_time(then)
         if not force:
             then = _verified_before(then, folder / "policy.onnx", absolute_file(flown), backend)
     parameters: dict[str, Parameter] = {"recipe": recipe, "out": str(folder)}

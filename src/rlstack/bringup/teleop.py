@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from rlstack.bringup.node_process import Parameter, Process, System
+from rlstack.bringup.node_process import Parameter, Process, System, on_simulated_time
 from rlstack.errors import UserError, unknown_name
 from rlstack.nodes.shutdown import shut_down
 
@@ -99,9 +99,8 @@ def teleop_system(given: Teleop) -> System:
             )
         load_policy(given.policy, robot=spec)  # its node would report errors only once the arm runs
         options: dict[str, Any] = {"world": given.world, "goal": given.goal, "namespace": given.namespace}
-        return replace(
-            with_human(deploy_system(given.policy, given.robot, given.backend, **options), spec), name="teleop"
-        )
+        corrected = with_human(deploy_system(given.policy, given.robot, given.backend, **options), spec)
+        return on_simulated_time(replace(corrected, name="teleop"))
     if given.world or given.goal is not None:
         raise UserError("--world and --goal apply only to a policy: leave them out, or give --policy.")
     processes = [
@@ -134,7 +133,8 @@ def teleop_system(given: Teleop) -> System:
             ),
             *processes,
         ]
-    return System(name="teleop", processes=tuple(processes))
+    system = System(name="teleop", processes=tuple(processes))
+    return on_simulated_time(system) if given.backend and is_simulator(given.backend) else system
 
 
 def with_human(system: System, robot: RobotSpec) -> System:
@@ -150,6 +150,7 @@ def with_human(system: System, robot: RobotSpec) -> System:
     from rlstack.control.teleoperation import require_single_arm
     from rlstack.interfaces import topics
     from rlstack.interfaces.topics import POLICY_ALONE
+    from rlstack.nodes.frames import FRAME_PARAMETERS
     from rlstack.nodes.kind_topics import kind_topics
 
     if not kind_topics(robot).TELEOPERATED:
@@ -165,6 +166,8 @@ def with_human(system: System, robot: RobotSpec) -> System:
                 "teleop and lock step exclude each other, since a human needs real time: leave one of them out."
             )
         own = (topics.POLICY_PREFIX + topics.JOINT_COMMAND, POLICY_ALONE)
+        named = [parameter.name for parameter in FRAME_PARAMETERS]
+        frames = {name: process.parameters[name] for name in named if name in process.parameters}
         processes.append(replace(process, remappings=(*process.remappings, own)))
         processes.append(
             Process(
@@ -172,7 +175,7 @@ def with_human(system: System, robot: RobotSpec) -> System:
                 node="teleop_arm",
                 module="rlstack.nodes.teleop_arm",
                 namespace=process.namespace,
-                parameters={"robot": process.parameters["robot"], "with_policy": True},
+                parameters={"robot": process.parameters["robot"], "with_policy": True, **frames},
                 remappings=process.remappings,
                 when_it_ends="let the rest go on",
                 why="the policy's commands are no longer forwarded: the guard holds the arm and then parks it",
@@ -223,6 +226,7 @@ def _run(system: System, parameters: Mapping[str, Any], space: str) -> int:
         return run_nodes(lambda: TeleopNode(dict(parameters), namespace=space), [])
     prepare_environment()
     import rclpy
+    from rclpy.parameter import Parameter as RosParameter
     from rclpy.signals import SignalHandlerOptions
 
     from rlstack.bringup.supervisor import Supervisor
@@ -232,7 +236,9 @@ def _run(system: System, parameters: Mapping[str, Any], space: str) -> int:
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     beside = {process.name for process in system.processes}
     executor = ControlExecutor()
-    node = TeleopNode(dict(parameters), ends_process=False, beside=beside, namespace=space)
+    simulated = any(process.parameters.get("use_sim_time") for process in system.processes)
+    clock = [RosParameter("use_sim_time", value=simulated)]
+    node = TeleopNode(dict(parameters), ends_process=False, beside=beside, namespace=space, parameter_overrides=clock)
     executor.add_node(node)
     try:
         node.start()

@@ -70,6 +70,9 @@ class Deploy:
     """Another frame name in the headers of a base's scans."""
     zero_is_far: bool = False
     """Whether the driver of a base's lidar reports 0 for no return."""
+    use_sim_time: bool = False
+    """Let the nodes' clocks follow /clock, beside another simulator (backend topics); beside those of rlstack they
+    always do."""
     params_file: Annotated[str, tyro.conf.arg(metavar="FILE")] = ""
     """A ROS 2 parameters file for the nodes, such as tighter limits of the guard."""
     teleop: bool = False

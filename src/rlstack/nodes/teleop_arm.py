@@ -18,10 +18,13 @@ from rlstack.interfaces.messages import NANOSECONDS, NameOrder, stamp_to_ns
 from rlstack.interfaces.timing import Arrival, StampClock
 from rlstack.interfaces.topics import INTERVENE, POLICY_ALONE, TELEOP_GRIPPER, TELEOP_JOINTS, TELEOP_TWIST, TELEOP_TYPES
 from rlstack.interfaces.trajectory_messages import TrajectoryMessage
+from rlstack.interfaces.transform_buffer import NoTransform
+from rlstack.nodes.frames import FRAME_PARAMETERS, frames_of
 from rlstack.nodes.kind_topics import teleoperated
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.runtime import ManagedNode
-from rlstack.robots import load_robot
+from rlstack.nodes.transform_listener import TRANSFORM_TIMEOUT, TransformListener
+from rlstack.robots import frames, load_robot
 
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(\.\d+)?")
 
@@ -41,6 +44,8 @@ PARAMETERS = (
     Parameter("speed_m_s", 0.0, "Largest tool speed, m/s; 0: the robot file's.", minimum=0.0, maximum=10.0),
     Parameter("turn_rad_s", 2.0, "Largest rotation rate of the tool, rad/s.", minimum=0.001, maximum=10.0),
     Parameter("timeout_s", 0.5, "Time without input after which the arm is held, s.", minimum=0.05, maximum=10.0),
+    *FRAME_PARAMETERS,
+    TRANSFORM_TIMEOUT,
 )
 
 
@@ -61,6 +66,8 @@ class TeleopArmNode(ManagedNode):
         self._sender = self.publisher(self._message.type, topics.POLICY_PREFIX + topics.JOINT_COMMAND, "command")
         self._intervene, self._stamp_ns, self._stamps = False, 0, StampClock()
         self._guard_leads = False
+        self._base, self._refused_twist = frames_of(self.parameters).base, ""
+        self._transforms = TransformListener(self, self._now_ns)
         self._twist: tuple[float, np.ndarray, np.ndarray, bool] = (-1e9, np.zeros(3), np.zeros(3), False)
         self._gripper: tuple[float, float] = (-1e9, 0.0)
         self._joints: tuple[float, dict[str, float]] | None = None
@@ -88,7 +95,7 @@ class TeleopArmNode(ManagedNode):
     def status(self) -> tuple[str, dict[str, Any]]:
         """Report who is in control, and what was last limited."""
         figures = {"the human leads": self._intervene, "steps": self._steps, "passed on": self._passed}
-        return "", {**figures, "clipped last": self._clipped or "nothing"}
+        return self._refused_twist, {**figures, "clipped last": self._clipped or "nothing"}
 
     def _on_intervene(self, message: Any) -> None:
         if message.data != self._intervene:
@@ -119,18 +126,28 @@ class TeleopArmNode(ManagedNode):
                 key="alone",
             )
 
+    def _now_ns(self) -> int | None:
+        return self._stamps.now_ns(time.monotonic_ns(), time.time_ns())
+
     def _on_twist(self, message: Any) -> None:
         twist, frame = message.twist, message.header.frame_id.rpartition("/")[2]
         linear, angular = (np.array([v.x, v.y, v.z]) for v in (twist.linear, twist.angular))
-        if frame not in ("", topics.BODY_FRAME, self._tool_link):
-            self.warn(
-                f"A twist in the frame '{message.header.frame_id}' was refused: give it in {topics.BODY_FRAME} or"
-                f" {self._tool_link}."
-            )
-        elif not (np.isfinite(linear).all() and np.isfinite(angular).all()):
+        if not (np.isfinite(linear).all() and np.isfinite(angular).all()):
             self.warn("A non-finite twist was refused.")
-        else:
-            self._twist = (time.monotonic(), linear, angular, frame == self._tool_link)
+            return
+        if frame not in ("", topics.BODY_FRAME, self._tool_link):
+            try:
+                turn = self._transforms.lookup(self._base, message.header.frame_id.lstrip("/")).orientation
+            except NoTransform as error:  # it does not wait for a transform: its motion would come too late
+                self._refused_twist = (
+                    f"a twist in the frame '{message.header.frame_id}' was refused: {error}: give it in"
+                    f" {self._base} or {self._tool_link}, or publish the transform"
+                )
+                self.warn(f"A{self._refused_twist[1:]}.", "twist")
+                return
+            linear, angular = frames.rotate(turn, linear), frames.rotate(turn, angular)
+        self._refused_twist = ""
+        self._twist = (time.monotonic(), linear, angular, frame == self._tool_link)
 
     def _on_gripper(self, message: Any) -> None:
         if np.isfinite(message.data):
