@@ -1,10 +1,11 @@
 """How long a command takes: sensor message in to command message out, through the policy and the guard node.
 
-    python benchmarks/control_path.py [--seconds 60] [--rate 500] [--policy FILE] [--json FILE]
+    python benchmarks/control_path.py [--seconds 60] [--rate 500] [--policy FILE] [--priority 60] [--json FILE]
 
 A process of its own sends odometry at a fixed rate and takes the commands, as a robot node would; the policy and the
 guard run as they are deployed. In the same run a bare ring of three rclpy processes does the same with nothing in
 between: one publishes Odometry, the next answers with a JointState, the third passes it back.
+With --priority all of them, the ring's too, run at that real-time priority (the nodes' parameter real_time_priority).
 A period counts as missed when no command that answers its observation has come before the next period.
 """
 
@@ -50,25 +51,31 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="of measuring, for each path")
     parser.add_argument("--rate", type=float, default=500.0, help="observations a second, Hz")
     parser.add_argument("--policy", type=Path, help="policy file for the Crazyflie; default: a 64-64 network")
+    parser.add_argument("--priority", type=int, default=0, help="real-time priority of all processes; 0: ordinary")
     parser.add_argument("--json", type=Path, help="write the figures there, too")
     options = parser.parse_args()
     os.environ.setdefault("ROS_DOMAIN_ID", str(1 + os.getpid() % 100))
     from rlstack.nodes.runtime import prepare_environment
 
     prepare_environment()
+    from rlstack.nodes.real_time import use_real_time_priority
+
+    if options.priority and (why := use_real_time_priority(options.priority)):  # its children inherit it
+        raise SystemExit(why)
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         robot = fast_robot(Path(folder), options.rate)
         policy = options.policy or write_network(Path(folder) / "network.onnx", robot)
+        fast = {"real_time_priority": options.priority} if options.priority else {}
         systems = {
             "bare ring, 3 processes, rclpy's executor": [
                 [sys.executable, __file__, "--relay", "odom", "middle"],
                 [sys.executable, __file__, "--relay", "middle", "cmd/rotors"],
             ],
             "policy node and guard node, 2 processes": [
-                node("policy", policy=policy, robot=robot, goal_position="[0.0, 0.0, 1.0]"),
+                node("policy", policy=policy, robot=robot, goal_position="[0.0, 0.0, 1.0]", **fast),
                 # On a busy machine the policy is late at times; its path is what is measured, not the fallback.
-                node("guard", robot=robot, auto_arm="true", staleness_periods=50.0, frozen_observations=0),
+                node("guard", robot=robot, auto_arm="true", staleness_periods=50.0, frozen_observations=0, **fast),
             ],
         }
         for name, commands in systems.items():

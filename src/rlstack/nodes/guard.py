@@ -28,6 +28,7 @@ from rlstack.nodes.kind_topics import kind_topics
 from rlstack.nodes.mode_publisher import ModePublisher
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.policy_reset import PolicyReset
+from rlstack.nodes.real_time import REAL_TIME_PRIORITY
 from rlstack.nodes.robot_parameters import ROBOT_SHA256, checked_robot
 from rlstack.nodes.runtime import ManagedNode
 from rlstack.nodes.transform_listener import TRANSFORM_TIMEOUT
@@ -60,6 +61,7 @@ PARAMETERS = (
         maximum=600.0,
         live=True,
     ),
+    REAL_TIME_PRIORITY,
     *FRAME_PARAMETERS,
     TRANSFORM_TIMEOUT,
     *guard_parameters(),

@@ -27,6 +27,7 @@ from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.placed_messages import PlacedMessages
 from rlstack.nodes.policy_loop import Answer, PolicyLoop
 from rlstack.nodes.progress_checker import ProgressChecker
+from rlstack.nodes.real_time import REAL_TIME_PRIORITY
 from rlstack.nodes.robot_parameters import ROBOT_SHA256, checked_robot
 from rlstack.nodes.runtime import ManagedNode
 from rlstack.nodes.sensor_readers import SCAN_PARAMETERS, cameras_of, every_ns, reader
@@ -71,6 +72,7 @@ PARAMETERS = (
     Parameter(
         "topic_timeout_s", 5.0, "Time limit for the first message of every topic, s.", minimum=0.1, maximum=3600.0
     ),
+    REAL_TIME_PRIORITY,
     *SCAN_PARAMETERS,
     *FRAME_PARAMETERS,
     TRANSFORM_TIMEOUT,

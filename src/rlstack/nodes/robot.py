@@ -15,6 +15,7 @@ from rlstack.nodes.external_pose import ExternalPoses
 from rlstack.nodes.frames import PREFIX
 from rlstack.nodes.kind_topics import all_kind_topics, kind_topics
 from rlstack.nodes.parameters import Parameter
+from rlstack.nodes.real_time import REAL_TIME_PRIORITY
 from rlstack.nodes.robot_backends import make_backends
 from rlstack.nodes.robot_topics import RobotTopics
 from rlstack.nodes.runtime import ManagedNode
@@ -66,6 +67,7 @@ PARAMETERS = (
         "",
         "Node whose commands are obeyed, relative to the robot's namespace, such as guard; empty: any node's.",
     ),
+    REAL_TIME_PRIORITY,
     *dict.fromkeys(parameter for topics in all_kind_topics().values() for parameter in topics.PARAMETERS),
 )
 
