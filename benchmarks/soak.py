@@ -10,7 +10,8 @@ Two parts, each with the processes that `rlstack up deploy` starts:
 - *real time*: --seconds in real time. A period is missed if no command that answers its observation has come before the
   next observation, as seen by a process of its own.
 
-    python benchmarks/soak.py [--robot-hours 1] [--seconds 300] [--robot crazyflie] [--policy FILE] [--json FILE]
+    python benchmarks/soak.py [--robot-hours 1] [--seconds 300] [--robot crazyflie] [--policy FILE]
+        [--params-file FILE] [--json FILE]
 
 The exit status is 1 if memory grows by more than 5 MiB, handles or files in /dev/shm grow, the guard takes over, or
 0.1% of the periods or more are missed.
@@ -29,6 +30,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rlstack.bringup.params_file import with_params_file
 from rlstack.bringup.supervisor import Supervisor
 from rlstack.bringup.system import chosen_robot, deploy_system
 from rlstack.errors import UserError
@@ -155,6 +157,7 @@ def run(robot: Any, policy: Path, options: argparse.Namespace, *, lock_step: boo
     """Run one part and return its figures."""
     space = f"/{robot.name}"
     system = deploy_system(policy, options.robot, "mujoco", namespace=space, lock_step=lock_step)
+    system = with_params_file(system, options.params_file)
     lines: list[str] = []
     supervisor = Supervisor(system, log=lines.append)
     listener = Listener(robot, space, periods=not lock_step)
@@ -246,6 +249,7 @@ def main() -> int:
     parser.add_argument("--settle", type=float, default=30.0, help="seconds before the first sample")
     parser.add_argument("--robot", default="")
     parser.add_argument("--policy", type=Path, help="default: the released quadrotor_hover")
+    parser.add_argument("--params-file", default="", help="of the nodes, such as one with real-time priorities")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     os.environ.setdefault("ROS_DOMAIN_ID", str(1 + os.getpid() % 100))

@@ -108,10 +108,17 @@ def test_security_without_a_build_for_it_is_refused_in_a_sentence(tmp_path: Path
     assert "ROS security is on (ROS_SECURITY_ENABLE=true), and the node could not be made with it: " in ended.stderr
 
 
-def test_nodes_import_no_torch() -> None:
-    modules = "rlstack.nodes.robot, rlstack.nodes.policy, rlstack.nodes.guard, rlstack.sim.backends.mujoco"
-    code = f"import sys, {modules}; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+def test_nodes_import_no_torch_and_those_without_a_policy_nothing_that_runs_one() -> None:
+    code = (
+        "import sys, rlstack.nodes.robot, rlstack.nodes.guard, rlstack.nodes.planner, rlstack.sim.backends.mujoco\n"
+        "from rlstack.kinds import find_kind, kind_names\n"
+        "for name in kind_names(): find_kind(name).load('guard'), find_kind(name).load('topics')\n"
+        "print(sorted({'torch', 'onnx', 'onnxruntime'} & set(sys.modules)))\n"
+        "import rlstack.nodes.policy, rlstack.policies.policy_file\n"
+        "print('torch' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines() == ["[]", "False"], done.stderr
 
 
 def test_a_node_reports_warnings_and_errors_of_its_topics_in_any_order() -> None:

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -33,11 +33,14 @@ from rlstack.nodes.runtime import ManagedNode
 from rlstack.nodes.sensor_readers import SCAN_PARAMETERS, cameras_of, every_ns, reader
 from rlstack.nodes.topic_timeout import TopicTimeout
 from rlstack.nodes.transform_listener import TRANSFORM_TIMEOUT, TransformListener
-from rlstack.policies import Contract, Policy, Port, load_policy, robot_name
+from rlstack.policies import Contract, Port, robot_name
 from rlstack.policies.proven import proven_for
 from rlstack.policies.record import read_record
 from rlstack.robots import RobotSpec
 from rlstack.robots.frames import from_yaw
+
+if TYPE_CHECKING:
+    from rlstack.policies import Policy
 
 _NAN = math.nan
 _GOAL_PERIOD_S = 0.2
@@ -224,6 +227,8 @@ class PolicyNode(ManagedNode):
 
     def _load(self) -> tuple[Policy, RobotSpec]:
         """Return the policy to step, and the robot that it is for."""
+        from rlstack.policies import load_policy  # here: planner nodes need no policy file
+
         path, checked = self.parameters["policy"], self.parameters["policy_sha256"]
         if not path:
             raise UserError("The policy node needs a policy file: --ros-args -p policy:=PATH.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,8 +17,11 @@ from rlstack.interfaces.people_messages import extrapolated
 from rlstack.interfaces.sensor_queue import samples_arrived, samples_until
 from rlstack.interfaces.timing import JUMP_NS
 from rlstack.interfaces.topics import GOAL_PATH, ODOM
-from rlstack.policies import Policy, PolicyOutputError
+from rlstack.policies import PolicyOutputError
 from rlstack.policies.robot_envelope import EXTRAPOLATED, PERIODS
+
+if TYPE_CHECKING:
+    from rlstack.policies import Policy
 
 _SLACK_NS = 1000
 """Tolerance for rounded stamps."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Sequence
+from typing import Any
 
 from rlstack.nodes.parameters import Parameter
 
@@ -36,3 +38,15 @@ def use_real_time_priority(priority: int) -> str:
             f" {REAL_TIME_PRIORITY.name} to 0."
         )
     return ""
+
+
+def use_nodes_priority(nodes: Sequence[Any]) -> None:
+    """Give this process the highest priority that its nodes' parameters ask for; warn if the system does not permit it.
+
+    Args:
+        nodes: Nodes (:class:`rlstack.nodes.runtime.ManagedNode`) of this process.
+    """
+    name = REAL_TIME_PRIORITY.name
+    priority = max((node.parameters[name] for node in nodes if REAL_TIME_PRIORITY in node.PARAMETERS), default=0)
+    if priority and (why := use_real_time_priority(priority)):
+        nodes[0].get_logger().warning(why)

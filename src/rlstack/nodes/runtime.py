@@ -24,7 +24,7 @@ from rlstack.nodes.fatal_errors import first_line, log_fatal, made_securely
 from rlstack.nodes.node_help import help_text
 from rlstack.nodes.parameters import Parameter, ParameterSet
 from rlstack.nodes.publisher_identity import IdentifiedTake, why_unknown
-from rlstack.nodes.real_time import REAL_TIME_PRIORITY, use_real_time_priority
+from rlstack.nodes.real_time import use_nodes_priority
 from rlstack.nodes.shutdown import remove_left_behind, shut_down
 from rlstack.nodes.topic_watch import Problem, TopicWatch
 from rlstack.processes import die_with_starter
@@ -426,11 +426,7 @@ def _run(
         for node in nodes:
             executor.add_node(node)
             node.start()
-        priorities = [
-            node.parameters[REAL_TIME_PRIORITY.name] for node in nodes if REAL_TIME_PRIORITY in node.PARAMETERS
-        ]
-        if (priority := max(priorities, default=0)) and (why := use_real_time_priority(priority)):
-            nodes[0].get_logger().warning(why)
+        use_nodes_priority(nodes)
         # Objects that exist now live as long as the process: freezing them keeps collections short on the control path.
         gc.collect()
         gc.freeze()

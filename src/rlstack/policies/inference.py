@@ -17,6 +17,7 @@ from rlstack.interfaces import signals
 from rlstack.policies.contract import NEXT_STATE_PREFIX, STATE_PREFIX, Contract
 from rlstack.policies.dry_run import repeated
 from rlstack.policies.graph_checks import shortened
+from rlstack.policies.output_error import PolicyOutputError
 from rlstack.robots import robot_names
 
 LEAST_NORM = 1e-3
@@ -24,10 +25,6 @@ LEAST_NORM = 1e-3
 
 _ALIGNMENT = 16
 """Alignment of buffers in floats: 64 bytes, a cache line and the widest vector load."""
-
-
-class PolicyOutputError(ValueError):
-    """The policy returned a value that is not finite; its recurrent state is unchanged."""
 
 
 class Policy:
