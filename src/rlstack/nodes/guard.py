@@ -143,9 +143,8 @@ class GuardNode(GuardEnding, ManagedNode):
         self._stamps = StampClock(self.lock_step)
         self._kind_subscriptions.start()
         self._origin_ns, self._observed_ns = None, -1
-        self._policy_there = False
+        self._policy_there, self._waiting_since = False, 0.0
         self._waiting: tuple[int, Decision] | None = None  # lock step: observation that the policy has not answered
-        self._waiting_since = 0.0
         self._early: tuple[int, Array] | None = None  # lock step: an answer that overtook its observation
         self._answered: tuple[int, Decision] | None = None
         self._begun_ns, self._held = None, None
