@@ -186,9 +186,8 @@ class PolicyNode(ManagedNode):
             self._check_publisher = self.publisher(topics.type_of(topics.LIVE_CHECK), topics.LIVE_CHECK, "latched")
             self._arrival = ArrivalClock()
             self.subscriber(topics.type_of(topics.CLOCK), topics.CLOCK, self._on_clock, "sensor_in")
-        self._mode = ""
-        if self._check is not None:
             self.subscriber(topics.type_of(topics.GUARD_MODE), topics.GUARD_MODE, self._on_mode, "latched")
+        self._mode = ""
 
     def activate(self) -> None:
         """Start stepping."""
