@@ -213,11 +213,6 @@ def test_a_driver_of_plain_twists_gets_them(listener: Listener, start: Start, dr
     ("given", "words"),
     [
         ({"cmd_vel_type": "Twist", "lock_step": True}, "cmd_vel_type: Twist is not allowed in lock step"),
-        ({"takeoff_height_m": 2.0}, "takeoff_height_m does not apply to the guard of"),
-        (
-            {"robot": "panda", "linear_velocity_m_s": 0.1},
-            "linear_velocity_m_s does not apply to the guard of panda.*tool_velocity_m_s",
-        ),
         ({"fallback": "dwaa"}, "Unknown fallback 'dwaa'.*Nearest: dwa"),
         ({"linear_velocity_m_s": 2.0}, "wider than robot"),
         ({"robot": "turtlebot"}, "Unknown robot 'turtlebot'.*turtlebot3_burger"),

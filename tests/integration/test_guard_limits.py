@@ -32,7 +32,7 @@ def test_the_limits_in_force_are_what_tools_read(listener: Listener, name: str) 
             if node.has_parameter(limit):
                 shown = node.get_parameter(limit).value
                 assert (tuple(shown) if isinstance(value, tuple) else shown) == value, limit
-        assert node.describe_parameter("staleness_s").read_only
+        assert node.describe_parameter("recover_after_s").read_only
         node.on_cleanup(None)
         node.on_configure(None)  # what was shown is not taken for what was asked for
         assert node.failure is None
@@ -65,6 +65,32 @@ def test_a_params_file_for_a_group_tightens_limits(listener: Listener, tmp_path:
         wide.destroy_node()
 
 
+def test_parameters_of_other_kinds_in_a_shared_file_are_ignored_and_said(
+    listener: Listener, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    group = tmp_path / "group.yaml"
+    group.write_text(
+        "/**:\n  ros__parameters: {takeoff_height_m: 2.0, tool_velocity_m_s: 9.0, linear_velocity_m_s: 0.1}\n"
+        "/lab/guard:\n  ros__parameters: {clearence_m: 0.1}\n"
+    )
+    given = ["--ros-args", "--params-file", str(group)]
+    node = GuardNode({"robot": "turtlebot3_burger"}, namespace="/lab", context=listener.context, cli_args=given)
+    try:
+        node.start()
+        assert node.guard.config.linear_velocity_m_s == 0.1
+        assert not node.has_parameter("takeoff_height_m") and node.has_parameter("linear_jerk_m_s3")
+        node.on_cleanup(None)
+        node.on_configure(None)
+        assert node.failure is None
+    finally:
+        node.stop()
+        node.destroy_node()
+    said = capfd.readouterr().err
+    ignored = "Ignored parameters: tool_velocity_m_s, takeoff_height_m (the guard of turtlebot3_burger, a wheeled_base,"
+    assert ignored in said
+    assert "The parameter 'clearence_m' is ignored: this node has none of that name. Nearest: clearance_m" in said
+
+
 @pytest.fixture
 def flight(listener: Listener) -> Iterator[Flight]:
     made = Flight(listener)
@@ -85,14 +111,24 @@ def test_parameters_set_in_flight_are_taken_or_refused_and_never_end_it(flight: 
         return result
 
     double, text = ParameterType.PARAMETER_DOUBLE, ParameterType.PARAMETER_STRING
-    assert put("tilt_rad", type=double, double_value=0.6).successful and guard.config.tilt_rad == 0.6
-    assert flight.guard.get_parameter("tilt_rad").value == 0.6
+    for tilt_rad in (0.6, 0.7):
+        assert put("tilt_rad", type=double, double_value=tilt_rad).successful and guard.config.tilt_rad == tilt_rad
+        assert flight.guard.get_parameter("tilt_rad").value == tilt_rad
+    corner = [2.0, 2.0, 2.0]
+    assert put("geofence_max_m", type=ParameterType.PARAMETER_DOUBLE_ARRAY, double_array_value=corner).successful
+    assert guard.config.geofence_max_m == (2.0, 2.0, 2.0)
     for name, value, words in (
-        ("tilt_rad", {"type": double, "double_value": 0.7}, "wider than the limit in force (0.6)"),
-        ("tilt_rad", {"type": double, "double_value": float("nan")}, "wider than the limit in force (0.6)"),
+        (
+            "tilt_rad",
+            {"type": double, "double_value": 1.3},
+            "1.3 is wider than the 1.2 that the guard was started with",
+        ),
+        ("tilt_rad", {"type": double, "double_value": float("nan")}, "must be a finite number"),
         ("tilt_rad", {"type": double, "double_value": -1.0}, "between 0 and 3.15"),
         ("tilt_rad", {"type": text, "string_value": "much"}, "must be a number"),
-        ("geofence_max_m", {"type": double, "double_value": 1.0}, "read-only"),
+        ("geofence_max_m", {"type": double, "double_value": 1.0}, "must be a list"),
+        ("rotor_acceleration_rad_s2", {"type": double, "double_value": 1.0}, "read-only"),
+        ("hold_before_parking_s", {"type": double, "double_value": 1.0}, "declared"),  # an arm's
         ("robot", {"type": text, "string_value": "panda"}, "read-only"),
         ("policy_timeout_s", {"type": double, "double_value": 1e9}, "600"),
         ("no_such_limit", {"type": double, "double_value": 1.0}, "declared"),
@@ -101,7 +137,8 @@ def test_parameters_set_in_flight_are_taken_or_refused_and_never_end_it(flight: 
         assert not refused.successful and words in refused.reason, (name, refused.reason)
     flight.tilt_rad = 0.4
     listener.until(lambda: guard._seen.tilt_rad > 0.3, "the tilt", 20.0)
-    refused = put("tilt_rad", type=double, double_value=0.2)
-    assert not refused.successful and "the robot is beyond that limit now (tilt 0.40 rad" in refused.reason
-    listener.spin(0.3)
-    assert str(guard.mode) == "policy" and guard.interventions == 0 and guard.config.tilt_rad == 0.6
+    assert put("tilt_rad", type=double, double_value=0.2).successful  # below where it is: it is turned back
+    listener.until(lambda: str(flight.guard._shown.mode) == "return", "the turn-back", 20.0)
+    assert "over 0.20 rad, which was set in flight" in guard.reason and guard.interventions == 1
+    flight.tilt_rad = 0.0
+    listener.until(lambda: str(guard.mode) == "policy", "the policy's flight", 20.0)

@@ -121,15 +121,21 @@ class TestParameterSet:
     def test_a_node_may_refuse_a_change_with_a_reason(self, context: rclpy.Context) -> None:
         made = node(context)
         values = ParameterSet(made, ALL)
-        values.make_live(["mode"])
-        values.check = lambda changes: "not now" if changes.get("mode") == "slow" else ""
-        (refused,) = made.set_parameters([RosParameter("mode", value="slow")])
-        assert not refused.successful and refused.reason == "not now." and values["mode"] == "fast"
+        values.check = lambda changes: "not now" if changes.get("rate") == 3.0 else ""
+        (refused,) = made.set_parameters([RosParameter("rate", value=3.0)])
+        assert not refused.successful and refused.reason == "not now." and values["rate"] != 3.0
         (taken,) = made.set_parameters([RosParameter("rate", value=2.0)])
         assert taken.successful
-        values.make_live([])
-        (refused,) = made.set_parameters([RosParameter("mode", value="fast")])
-        assert not refused.successful
+        values.fix("rate")
+        (refused,) = made.set_parameters([RosParameter("rate", value=4.0)])
+        assert not refused.successful and "read-only" in refused.reason
+
+    def test_what_does_not_apply_is_undeclared_and_its_value_stays_known(self, context: rclpy.Context) -> None:
+        made = node(context, "-p", "mode:=slow")
+        values = ParameterSet(made, ALL)
+        for _ in range(2):
+            values.undeclare("mode")
+            assert not made.has_parameter("mode") and values["mode"] == "slow"
 
     def test_live_changes_are_taken_or_refused_with_a_reason(self, context: rclpy.Context) -> None:
         made = node(context)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from rlstack import schema
 from rlstack.errors import UserError, unknown_name
@@ -20,6 +20,9 @@ class GuardConfig(ABC):
 
     Fields with a ``text`` are parameters of the guard node.
     """
+
+    RAISED: ClassVar[frozenset[str]] = frozenset()
+    """Limits that are the tighter the larger they are; so are all ``..._min_m``, which are lower corners."""
 
     control_rate_hz: float = value(unit="Hz", above=0.0)
     observation_timeout_s: float = value(0.2, unit="s", above=0.0, text="Longest time without a valid observation")
@@ -119,19 +122,21 @@ class GuardConfig(ABC):
         config = schema.load(cls, {**cls.values_for(robot), **own, **overrides}, "guard settings")
         for name, allowed in own.items():
             wanted = getattr(config, name)
-            if not allow_wider and _is_wider(name, wanted, allowed):
+            if not allow_wider and cls.is_wider(name, wanted, allowed):
                 raise UserError(
-                    f"guard settings: {name}: {_show(wanted)} is wider than robot '{robot.name}' allows"
-                    f" ({_show(allowed)}); give a tighter limit, or change the robot file."
+                    f"guard settings: {name}: {shown(wanted)} is wider than robot '{robot.name}' allows"
+                    f" ({shown(allowed)}); give a tighter limit, or change the robot file."
                 )
         return config
 
+    @classmethod
+    def is_wider(cls, name: str, wanted: Any, allowed: Any) -> bool:
+        """Return whether a value of a limit, a number or a tuple, allows something that another does not."""
+        raised = name in cls.RAISED or name.endswith("_min_m")
+        numbers = zip(wanted, allowed) if isinstance(wanted, tuple) else ((wanted, allowed),)
+        return any(a < b if raised else a > b for a, b in numbers)
 
-def _is_wider(name: str, wanted: Any, allowed: Any) -> bool:
-    if not isinstance(wanted, tuple):
-        return bool(wanted > allowed)
-    return any(a < b if name.endswith("_min_m") else a > b for a, b in zip(wanted, allowed))
 
-
-def _show(limit: Any) -> str:
+def shown(limit: Any) -> str:
+    """Return the value of a limit as messages show it."""
     return str(list(limit)) if isinstance(limit, tuple) else str(limit)

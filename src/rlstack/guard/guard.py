@@ -51,7 +51,7 @@ class Guard(Ending, ABC, Generic[Seen]):
     COMMAND: ClassVar[str]
     """Name of the commanded signal."""
     LIVE: ClassVar[frozenset[str]] = frozenset()
-    """Limits that may be tightened while it runs: those read from :attr:`config` wherever they apply."""
+    """Limits that may change while it runs; :meth:`adopt` passes them on to where they apply."""
     SAFE_MODE: ClassVar[Mode]
     """The mode that keeps the robot safe when the policy cannot command it."""
     TRANSITIONS: ClassVar[tuple[Transition, ...]]
@@ -128,6 +128,13 @@ class Guard(Ending, ABC, Generic[Seen]):
     @abstractmethod
     def _broken_limit(self, seen: Seen) -> str:
         """Return which limit the robot violates, or an empty string."""
+
+    def adopt(self, config: Any) -> None:
+        """Take a configuration that differs in the limits :attr:`LIVE`.
+
+        A robot beyond them is slowed down or brought inside, and its policy goes on as after any limit.
+        """
+        self.config = config
 
     @abstractmethod
     def _begin(self, t: float, seen: Seen) -> None:

@@ -23,7 +23,7 @@ from rlstack.kinds import find_kind
 from rlstack.nodes.command_messages import command_message, without_stamps
 from rlstack.nodes.frames import FRAME_PARAMETERS, frames_of
 from rlstack.nodes.guard_ending import GuardEnding
-from rlstack.nodes.guard_parameters import GuardLimits, guard_config, guard_parameters
+from rlstack.nodes.guard_parameters import GuardLimits, guard_config, guard_parameters, leave_to_others
 from rlstack.nodes.kind_topics import kind_topics
 from rlstack.nodes.mode_publisher import ModePublisher
 from rlstack.nodes.parameters import Parameter
@@ -90,6 +90,8 @@ class GuardNode(GuardEnding, ManagedNode):
         guard = find_kind(robot.kind).load("guard")
         config = guard_config(guard.CONFIG, robot, self.parameters)
         self.guard: Guard[Any] = guard.from_parameters(robot, config, self.parameters)
+        if ignored := leave_to_others(guard.CONFIG, robot, self.parameters):
+            self.get_logger().warning(ignored)
         self._limits = GuardLimits(self.guard, self.parameters)
         signal = COMMANDED[self.guard.COMMAND]
         self._topic = signal.topic

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, Field, fields, replace
 from functools import cache
 from typing import Any
 
-from rlstack import schema
 from rlstack.errors import UserError
-from rlstack.guard.tightening import tighten
+from rlstack.guard.tightening import LiveLimits
 from rlstack.kinds import find_kind, kind_names
 from rlstack.nodes.kind_topics import all_kind_topics
 from rlstack.nodes.parameters import Parameter, ParameterSet
@@ -24,12 +23,17 @@ def guard_parameters() -> tuple[Parameter, ...]:
     Several kinds may share one.
     """
     found: dict[str, dict[str, Field[Any]]] = {}
+    live: set[str] = set()
     for kind in map(find_kind, kind_names()):
-        for field in _declared(kind.load("guard").CONFIG) if kind.has("guard") else ():
-            found.setdefault(field.name, {})[kind.name] = field
-    shared_first = sorted(found.values(), key=len, reverse=True)
+        if kind.has("guard"):
+            guard = kind.load("guard")
+            live |= guard.LIVE
+            for field in _declared(guard.CONFIG):
+                found.setdefault(field.name, {})[kind.name] = field
+    shared_first = sorted(found.items(), key=lambda item: -len(item[1]))
     options = (parameter for topics in all_kind_topics().values() for parameter in topics.GUARD_PARAMETERS)
-    return (*map(_parameter, shared_first), *dict.fromkeys(options))
+    own = (replace(_parameter(by_kind), live=name in live) for name, by_kind in shared_first)
+    return (*own, *dict.fromkeys(options))
 
 
 def guard_config(config: type[Any], robot: RobotSpec, parameters: ParameterSet) -> Any:
@@ -41,23 +45,36 @@ def guard_config(config: type[Any], robot: RobotSpec, parameters: ParameterSet) 
         parameters: Those of the node.
 
     Raises:
-        UserError: A value is not allowed, or a parameter does not apply to this kind of guard.
+        UserError: A value is not allowed.
     """
-    own = [field.name for field in _declared(config)]
-    options = [parameter.name for parameter in all_kind_topics()[robot.kind].GUARD_PARAMETERS]
-    given = [p.name for p in guard_parameters() if _is_given(p, parameters[p.name])]
-    for name in given:
-        if name not in (*own, *options):
-            raise UserError(
-                f"The parameter {name} does not apply to the guard of {robot.name}, a {robot.kind}: leave it out. Its"
-                f" guard takes: {', '.join((*own, *options))}."
-            )
-    overrides = {name: parameters[name] for name in given if name in own}
+    own = {field.name for field in _declared(config)}
+    given = [p.name for p in guard_parameters() if p.name in own and _is_given(p, parameters[p.name])]
+    overrides = {name: parameters[name] for name in given}
     return config.from_robot(robot, allow_wider=parameters["allow_wider"], **overrides)  # type: ignore[attr-defined]
 
 
+def leave_to_others(config: type[Any], robot: RobotSpec, parameters: ParameterSet) -> str:
+    """Undeclare the parameters of other kinds' guards; return which of them were given, as a sentence, or nothing.
+
+    Files and launch groups set parameters of robots of several kinds, and a node ignores what it does not declare.
+
+    Args:
+        config: The class of the configuration.
+        robot: The robot.
+        parameters: Those of the node.
+    """
+    mine = {field.name for field in _declared(config)}
+    mine |= {parameter.name for parameter in all_kind_topics()[robot.kind].GUARD_PARAMETERS}
+    others = [parameter for parameter in guard_parameters() if parameter.name not in mine]
+    for parameter in others:
+        parameters.undeclare(parameter.name)
+    given = [parameter.name for parameter in others if _is_given(parameter, parameters[parameter.name])]
+    which = f"the guard of {robot.name}, a {robot.kind}, has none of that name"
+    return f"Ignored parameters: {', '.join(given)} ({which})." if given else ""
+
+
 class GuardLimits:
-    """The limits of a guard as parameters: the values in force are shown, and some may be tightened while it runs.
+    """The limits of a guard as parameters: the values in force are shown, and those that are live may change.
 
     Args:
         guard: The guard, with the configuration from the parameters.
@@ -65,31 +82,22 @@ class GuardLimits:
     """
 
     def __init__(self, guard: Any, parameters: ParameterSet) -> None:
-        self._guard, self._parameters = guard, parameters
+        self._guard, self._limits = guard, LiveLimits(guard)
         for field in _declared(type(guard.config)):
             parameters.show(field.name, getattr(guard.config, field.name))
-        parameters.make_live(guard.LIVE)
-        parameters.check = self._tighten
+            if field.name not in guard.LIVE:
+                parameters.fix(field.name)
+        parameters.check = self._change
 
-    def _tighten(self, changes: Mapping[str, Any]) -> str:
-        """Apply live changes of limits; return why they are refused, or an empty string."""
+    def _change(self, changes: Mapping[str, Any]) -> str:
+        """Apply changes of limits; return why they are refused, or an empty string."""
         wanted = {name: value for name, value in changes.items() if name in self._guard.LIVE}
-        if not wanted:
-            return ""
-        before = self._guard.config
-        for name, value in wanted.items():
-            in_force = getattr(before, name)
-            if not value <= in_force:  # NaN, too
-                return (
-                    f"{name}: {value:g} is wider than the limit in force ({in_force:g}): while the guard runs, limits"
-                    " only become tighter; end it, and start it with a wider one"
-                )
         try:
-            config = schema.load(type(before), {**vars(before), **wanted}, "guard settings")
+            if wanted:
+                self._limits.change(wanted)
         except UserError as error:
             return str(error).rstrip(".")
-        refused = tighten(self._guard, config)
-        return f"the robot is beyond that limit now ({refused}): land or stop it first" if refused else ""
+        return ""
 
 
 def _declared(config: type[Any]) -> list[Field[Any]]:

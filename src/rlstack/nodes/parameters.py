@@ -109,7 +109,6 @@ class ParameterSet:
         self._known = {p.name: p for p in parameters}
         self._values: dict[str, Any] = {}
         self._result, self._showing = SetParametersResult, False
-        self._made_live: set[str] = set()
         self._node = node
         given = {n: p.value for n, p in getattr(node, "_parameter_overrides", {}).items()}
         where = f"The node '{node.get_name()}'"
@@ -165,12 +164,15 @@ class ParameterSet:
         finally:
             descriptor.read_only, self._showing = locked, False
 
-    def make_live(self, names: Iterable[str]) -> None:
-        """Let parameters change from now on; the others that were made live no longer do."""
-        names = set(names)
-        for name in names | self._made_live:
-            self._node.describe_parameter(name).read_only = not (self._known[name].live or name in names)
-        self._made_live = names
+    def fix(self, name: str) -> None:
+        """Make a live parameter read-only from now on."""
+        self._node.describe_parameter(name).read_only = True
+
+    def undeclare(self, name: str) -> None:
+        """Take a parameter, which does not apply here, from what ROS tools see; its value stays known."""
+        if self._node.has_parameter(name):
+            self._node.describe_parameter(name).read_only = False
+            self._node.undeclare_parameter(name)
 
     def _on_set(self, changes: list[Any]) -> Any:
         accepted: dict[str, Any] = {}

@@ -11,6 +11,7 @@ import pytest
 from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.guard import CommonMode, Decision
+from rlstack.guard.tightening import LiveLimits
 from rlstack.kinds.quadruped.guard import QuadrupedGuard, QuadrupedMode
 from rlstack.kinds.quadruped.guard_config import QuadrupedGuardConfig
 from rlstack.kinds.quadruped.spec import Quadruped
@@ -173,3 +174,14 @@ def test_the_emergency_stop_is_off_until_it_is_cleared() -> None:
 def test_the_tilt_limit_is_not_widened() -> None:
     with pytest.raises(UserError, match=r"tilt_rad: 1\.0 is wider than robot 'go1' allows"):
         QuadrupedGuardConfig.from_robot(go1(), tilt_rad=1.0)
+
+
+def test_a_limit_of_tilt_that_is_set_below_its_tilt_makes_it_stand_then_crouch() -> None:
+    loop = Loop()
+    loop.arm()
+    loop.tilt_rad = 0.3
+    loop.run(0.2, lambda: go1().standing)
+    LiveLimits(loop.guard).change({"tilt_rad": 0.2})
+    loop.run(8.0, lambda: go1().standing)
+    assert loop.modes == ["disarmed", "policy", "stand", "crouch", "disarmed"]
+    assert "tilted by 0.30 rad, over 0.20" in loop.guard.reason

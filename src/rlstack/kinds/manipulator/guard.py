@@ -79,6 +79,9 @@ class ManipulatorGuard(Guard[JointsSeen]):
         Transition(ManipulatorMode.PARK, CommonMode.DISARMED, "at rest"),
     )
     ENDS = "reset in a simulation"
+    LIVE = frozenset(
+        {"workspace_min_m", "workspace_max_m", "tool_velocity_m_s", "joint_speed", "speed_up_s", "apart_m"}
+    )
     config: ManipulatorGuardConfig
 
     def __init__(self, robot: Manipulator, config: ManipulatorGuardConfig | None = None) -> None:
@@ -129,6 +132,15 @@ class ManipulatorGuard(Guard[JointsSeen]):
                     " there by hand, or check that its zero is the robot file's"
                 )
         return super().arm(time_s)
+
+    def adopt(self, config: ManipulatorGuardConfig) -> None:
+        """Take a configuration that differs in its limits; see :meth:`Guard.adopt`.
+
+        An arm that is faster is slowed down at once; one that is outside the new workspace, or closer to itself than
+        allowed, passes only targets that lead back.
+        """
+        super().adopt(config)
+        self._limiter.adopt(config)
 
     def _broken_limit(self, seen: JointsSeen) -> str:
         """Return which joint is far too fast, or an empty string."""

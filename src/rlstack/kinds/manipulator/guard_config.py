@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from rlstack.guard.config import GuardConfig
 from rlstack.kinds.manipulator.spec import Manipulator, ManipulatorLimits
@@ -16,6 +16,8 @@ class ManipulatorGuardConfig(ManipulatorLimits, GuardConfig):
 
     Ranges, speeds and efforts of the joints are those of the robot file.
     """
+
+    RAISED: ClassVar[frozenset[str]] = frozenset({"apart_m", "speed_up_s"})
 
     joint_speed: float = value(1.0, unit="1", above=0.0, text="Share of the joints' speeds that targets may use")
     speed_up_s: float = value(

@@ -44,15 +44,15 @@ class ManipulatorTargetLimiter:
     """Limits targets to the joints' ranges, speeds and efforts and the workspace, and prevents self-collision."""
 
     def __init__(self, robot: Manipulator, config: ManipulatorGuardConfig, body: CollisionModel) -> None:
-        self._config, self._body = config, body
+        self._body = body
         drives = robot.drives
         self._lower, self._upper = np.array([d.lower for d in drives]), np.array([d.upper for d in drives])
-        self.fastest = config.joint_speed * np.array([d.velocity_max for d in drives])
+        self._velocity_max = np.array([d.velocity_max for d in drives])
         self._strongest = np.array([d.effort_max for d in drives])
         self._stiffness = np.array([d.stiffness for d in drives])
         self._damping = np.array([d.damping for d in drives])
         self.arm = np.isin(np.arange(len(drives)), body.arm)
-        self._low, self._high = np.array(config.workspace_min_m), np.array(config.workspace_max_m)
+        self._take(config)
         self.sent = np.array([d.rest for d in drives])
         """(joints,) rad or m: the last published targets."""
         self._window_s = config.window_s
@@ -60,6 +60,15 @@ class ManipulatorTargetLimiter:
         self._path: deque[tuple[float, Array]] = deque([(0.0, self.sent)])
         """Recent targets, linear in between; see :meth:`_publish`."""
         self._place = _Place(np.zeros((1, len(body.chains), 3)), np.zeros(1), np.zeros(1))
+
+    def adopt(self, config: ManipulatorGuardConfig) -> None:
+        """Take a configuration that differs in its limits, and judge the present posture anew."""
+        self._take(config)
+        self._place = self._judge(self.sent[None])
+
+    def _take(self, config: ManipulatorGuardConfig) -> None:
+        self._config, self.fastest = config, config.joint_speed * self._velocity_max
+        self._low, self._high = np.array(config.workspace_min_m), np.array(config.workspace_max_m)
 
     def strain(self, position: Array) -> Array:
         """Return the shares of their efforts with which drives would pull joints (joints,) back into their ranges."""

@@ -75,7 +75,10 @@ class QuadrotorGuard(Guard[Observation]):
         Transition(QuadrotorMode.LAND, CommonMode.DISARMED, "on the floor"),
     )
     ENDS = "no observation, or tumbled"
-    LIVE = frozenset({"tilt_rad", "linear_velocity_m_s", "angular_velocity_rad_s"})
+    LIVE = frozenset(
+        {"tilt_rad", "linear_velocity_m_s", "angular_velocity_rad_s", "geofence_min_m", "geofence_max_m", "clearance_m"}
+    )
+    """Not the change of rotor speeds: the fallback flies with it, too."""
     config: QuadrotorGuardConfig
 
     def __init__(self, robot: Quadrotor, config: QuadrotorGuardConfig | None = None) -> None:
@@ -134,11 +137,28 @@ class QuadrotorGuard(Guard[Observation]):
             often = f"{reason}, after {len(turned)} turn-backs within {config.turn_backs_s:g} s"
             return self._take_over(t, before, often, may_return=False, advice=self._advice)
         turned.append(t)
+        self._begin_return(t, reason)
+        return self._act(t, before, self._newest)
+
+    def _begin_return(self, t: float, reason: str) -> None:
         self._monitor.forget()
         self._fallback.turn_back(self._newest)
         self._upright_t, self._may_return, self.advice = t, True, ""
         self._enter(QuadrotorMode.RETURN, t, reason)
-        return self._act(t, before, self._newest)
+
+    def adopt(self, config: QuadrotorGuardConfig) -> None:
+        """Take a configuration that differs in its limits; see :meth:`Guard.adopt`.
+
+        A robot beyond them is turned back, however far: the policy has not lost it, the limits have moved. What is
+        physically plausible stays what it was.
+        """
+        super().adopt(config)
+        self.obstacles.config = config
+        self._fallback.adopt(config)
+        if self.mode is QuadrotorMode.RETURN:
+            self._begin_return(self._clock.elapsed_s, self.reason)
+        elif self.mode is CommonMode.POLICY and (near := self._near_limit(self._newest)):
+            self._begin_return(self._clock.elapsed_s, f"{near}, which was set in flight")
 
     @property
     def tick_s(self) -> float:

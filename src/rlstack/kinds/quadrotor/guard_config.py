@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from rlstack.guard.config import GuardConfig
 from rlstack.kinds.quadrotor.spec import Quadrotor, QuadrotorLimits
@@ -19,6 +19,8 @@ class QuadrotorGuardConfig(QuadrotorLimits, GuardConfig):
 
     After ``observation_timeout_s`` without an observation the policy is out, after ``blind_s`` the motors stop.
     """
+
+    RAISED: ClassVar[frozenset[str]] = frozenset({"clearance_m"})
 
     reaction_s: float = value(0.2, unit="s", at_least=0.0)
     braking_m_s2: float = value(6.0, unit="m/s^2", above=0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from rlstack.control.hover import LEAD_M, LONGEST_STEP_S, Descent, HoverController
 from rlstack.guard.guard import LimitedCommand
@@ -48,6 +49,19 @@ class HoverFallback:
         self._flown_t = t
         return self._limit(t, wanted)
 
+    def adopt(self, config: QuadrotorGuardConfig) -> None:
+        """Take a configuration that differs in its limits: the goal moves inside the fence.
+
+        Only the height of a climb does, so that a robot on the floor is not dragged, and nothing of a descent, which
+        goes straight down.
+        """
+        self._config = config
+        if self._descent is not None:
+            return
+        climbs, top = self.goal[2] < self._top, self._inside(self._top, 2)
+        self.goal = [*self.goal[:2], min(self.goal[2], top)] if climbs else [*self._inside_fence(self.goal[:2]), top]
+        self._top = top
+
     def climb(self, seen: Observation, height_m: float) -> None:
         """Set the goal ``height_m`` above the present position."""
         self._take(seen)
@@ -57,7 +71,7 @@ class HoverFallback:
     def hold(self, seen: Observation) -> None:
         """Set the goal to the present position and heading, moved inside the fence and off the floor."""
         self._take(seen)
-        self.goal = [self._inside(p, axis) for axis, p in enumerate(seen.position)]
+        self.goal = self._inside_fence(seen.position)
         self.goal[2] = max(self.goal[2], self._config.floor_m + self._config.airborne_height_m)
         self._top = self.goal[2]
 
@@ -67,7 +81,7 @@ class HoverFallback:
         config = self._config
         moving = zip(seen.position, seen.linear_velocity)
         stops = [p + math.copysign(stopping_m(abs(v), 0.0, config), v) for p, v in moving]
-        self.goal = [self._inside(p, axis, config.inside_m) for axis, p in enumerate(stops)]
+        self.goal = self._inside_fence(stops, config.inside_m)
         self.goal[2] = max(self.goal[2], config.floor_m + config.airborne_height_m)
         self._top = self.goal[2]
 
@@ -83,8 +97,8 @@ class HoverFallback:
         self._prediction.turned(t, self._controller.mixer.speed[0])
 
     def hold_top(self) -> None:
-        """Set the goal to the end of the climb."""
-        self.goal = [*self.goal[:2], self._top]
+        """Set the goal to the end of the climb, moved inside the fence."""
+        self.goal = [*self._inside_fence(self.goal[:2]), self._top]
 
     def descend(self) -> None:
         """Start the descent at the goal."""
@@ -135,6 +149,10 @@ class HoverFallback:
         self._controller.forget_integral()
         self._descent = None
         self._yaw = seen.yaw_rad
+
+    def _inside_fence(self, place: Sequence[float], margin_m: float = FENCE_MARGIN_M) -> list[float]:
+        """Return the first axes of a place, moved inside the fence."""
+        return [self._inside(p, axis, margin_m) for axis, p in enumerate(place)]
 
     def _inside(self, place: float, axis: int, margin_m: float = FENCE_MARGIN_M) -> float:
         low, high = self._config.geofence_min_m[axis], self._config.geofence_max_m[axis]

@@ -56,7 +56,8 @@ class ObstacleMonitor:
     """
 
     def __init__(self, robot: Quadrotor, config: QuadrotorGuardConfig) -> None:
-        self._config = config
+        self.config = config
+        """Clearance, reaction time and braking."""
         self._radius_m = robot.body.collision_radius_m
         lidar = robot.lidars.get(SCAN)
         used = config.protective_stop
@@ -159,7 +160,7 @@ class ObstacleMonitor:
         off = off[np.linalg.norm(off, axis=1) > self._radius_m]
         along = off @ towards
         aside = np.linalg.norm(off - along[:, None] * towards, axis=1)
-        reach = self._radius_m + self._config.clearance_m
+        reach = self._radius_m + self.config.clearance_m
         met = (along > 0.0) & (aside < reach)
         if not met.any():
             return math.inf
@@ -178,7 +179,7 @@ class ObstacleMonitor:
         if not self._measured or speed < _SLOWEST_M_S:
             return ""
         along = sum(v * a for v, a in zip(seen.linear_velocity, acceleration)) / speed
-        needed_m = stopping_m(speed, along, self._config)
+        needed_m = stopping_m(speed, along, self.config)
         way_m = self.nearest_obstacle_m(seen, seen.linear_velocity)
         if share * way_m > needed_m:
             return ""
@@ -208,7 +209,7 @@ class ObstacleMonitor:
             if placed is None:
                 _, position, orientation = min(self._poses, key=lambda pose: abs(pose[0] - measured.stamp_s))
                 placed = np.asarray(position) + frames.rotate(np.asarray(orientation), measured.points)
-                placed = placed[placed[:, 2] > self._config.floor_m + _FLOOR_M]
+                placed = placed[placed[:, 2] > self.config.floor_m + _FLOOR_M]
                 if self._poses[-1][0] >= measured.stamp_s:  # otherwise a newer pose may still fit better
                     measured.placed = placed
             if name == SCAN:

@@ -162,7 +162,9 @@ class QuadrotorLimits:
     tilt_rad: float = value(unit="rad", above=0.0, at_most=math.pi, text="Largest tilt")
     linear_velocity_m_s: float = value(unit="m/s", above=0.0, text="Largest speed")
     angular_velocity_rad_s: float = value(unit="rad/s", above=0.0, text="Largest angular velocity")
-    rotor_acceleration_rad_s2: float = value(unit="rad/s^2", above=0.0, text="Fastest change of a rotor speed command")
+    rotor_acceleration_rad_s2: float = value(
+        unit="rad/s^2", above=0.0, text="Fastest change of a rotor speed command, of the fallback too"
+    )
     geofence_min_m: tuple[float, float, float] = value(unit="m", text="Lower corner of the geofence in odom")
     geofence_max_m: tuple[float, float, float] = value(unit="m", text="Upper corner of the geofence in odom")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 _STANDS_M_S, _STANDS_RAD_S = 0.02, 0.05
 """Speeds below which a base counts as standing, above the noise of its encoders."""
+_LAG_S = 1.0
+"""How long after its commands a base has slowed down, at the latest."""
 
 
 class WheeledBaseMode(Mode):
@@ -62,7 +65,13 @@ class WheeledBaseGuard(Guard[Observation]):
         Transition(WheeledBaseMode.FALLBACK, WheeledBaseMode.STOP, "the planner cannot, a fault, asked to end"),
         Transition(WheeledBaseMode.STOP, CommonMode.DISARMED, "standing after a fault, or for long"),
     )
-    LIVE = frozenset({"tilt_rad"})
+    LIVE = frozenset(
+        {
+            *("tilt_rad", "linear_velocity_m_s", "angular_velocity_rad_s", "linear_acceleration_m_s2"),
+            *("angular_acceleration_rad_s2", "linear_jerk_m_s3", "angular_jerk_rad_s3"),
+            *("geofence_min_m", "geofence_max_m", "clearance_m"),
+        }
+    )
     config: WheeledBaseGuardConfig
 
     def __init__(
@@ -73,6 +82,7 @@ class WheeledBaseGuard(Guard[Observation]):
         self.fallback = PlannerFallback(planner)
         self._geofence = Geofence(robot, self.config)
         self._limiter = TwistLimiter(self.config, self.protective_stop, self._geofence)
+        self._slowing, self._slowing_until_t = self.config, -math.inf
         self._grip_m_s2 = max(robot.contact.wheel_friction, 1.0) * STANDARD_GRAVITY
         self._scan_t = -math.inf
         self._refused_scan = "none has arrived"
@@ -160,7 +170,29 @@ class WheeledBaseGuard(Guard[Observation]):
         return seen
 
     def _broken_limit(self, seen: Observation) -> str:
-        return self._jumped or broken_limit(seen, self.config) or self._geofence.broken(seen)
+        return self._jumped or broken_limit(seen, self._measured_within) or self._geofence.broken(seen)
+
+    @property
+    def _measured_within(self) -> WheeledBaseGuardConfig:
+        """The limits of what is measured: while the base slows down to other limits of speed, the former ones."""
+        return self._slowing if self._clock.elapsed_s < self._slowing_until_t else self.config
+
+    def adopt(self, config: WheeledBaseGuardConfig) -> None:
+        """Take a configuration that differs in its limits; see :meth:`Guard.adopt`.
+
+        A base that is faster is slowed down as it is at any limit; its measured speed may exceed the new limits until
+        then. One that is outside the new geofence stops, and passes only motion towards the inside.
+        """
+        before = self._measured_within
+        super().adopt(config)
+        self._limiter.adopt(config, self._seen if self.mode.role != "off" else None)
+        self._slowing = replace(
+            config,
+            linear_velocity_m_s=max(config.linear_velocity_m_s, before.linear_velocity_m_s),
+            angular_velocity_rad_s=max(config.angular_velocity_rad_s, before.angular_velocity_rad_s),
+        )
+        slows_s = self._limiter.slows_within_s(before)
+        self._slowing_until_t = self._clock.elapsed_s + slows_s + _LAG_S if slows_s else -math.inf
 
     def _begin(self, t: float, seen: Observation) -> None:
         self._limiter.start(t, seen)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from rlstack.errors import UserError
 from rlstack.guard.config import GuardConfig
@@ -27,6 +27,8 @@ class WheeledBaseGuardConfig(WheeledBaseLimits, GuardConfig):
 
     Commands beyond the limits of speed are limited to them; those of acceleration hold when the guard brakes, too.
     """
+
+    RAISED: ClassVar[frozenset[str]] = frozenset({"clearance_m"})
 
     linear_jerk_m_s3: float = value(
         unit="m/s^3", above=0.0, text="Fastest change of the acceleration while the commanded speed grows"

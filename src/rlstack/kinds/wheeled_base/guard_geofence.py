@@ -38,7 +38,9 @@ class Geofence:
     """
 
     def __init__(self, robot: WheeledBase, config: WheeledBaseGuardConfig) -> None:
-        self._config, self._axle_m = config, robot.axle_m
+        self.config = config
+        """The box and braking."""
+        self._axle_m = robot.axle_m
         lag_s = sum(robot.response.range_of(name)[1] for name in ("command_delay_s", "linear_time_constant_s"))
         self._reaction_s = max(config.reaction_s, config.longest_s + max(lag_s, _LAG_S))
         self._tolerated = [0.0, 0.0]  # m outside, by axis
@@ -49,10 +51,28 @@ class Geofence:
         near = max(out) <= RETURN_M
         self._tolerated = [o + _DRIFT_M if near and o > 0.0 else 0.0 for o in out]
 
+    def move(self, config: WheeledBaseGuardConfig, seen: Observation | None) -> None:
+        """Take another box, and let a base that is outside of it now stop and drive back in."""
+        before, self.config = self.config, config
+        same = (before.geofence_min_m, before.geofence_max_m) == (config.geofence_min_m, config.geofence_max_m)
+        if seen is not None and not same:
+            self._tolerated = self._stops_within(seen)
+
     def follow(self, seen: Observation) -> None:
         """Tighten what is tolerated of a base that comes back in."""
-        out = self._outside(*self._place(seen))
-        self._tolerated = [min(t, o + _DRIFT_M) if o > 0.0 else 0.0 for t, o in zip(self._tolerated, out)]
+        if any(self._tolerated):
+            self._tolerated = list(map(min, self._tolerated, self._stops_within(seen)))
+
+    def _stops_within(self, seen: Observation) -> list[float]:
+        """Return how far outside a base may be measured until it stands, m, by axis; 0 where it is inside."""
+        speed = math.hypot(*seen.linear_velocity[:2])
+        way_s = self._reaction_s + 0.5 * speed / self.config.linear_acceleration_m_s2
+        place, found = self._place(seen), []
+        corners = zip(place, seen.linear_velocity, self.config.geofence_min_m, self.config.geofence_max_m)
+        for out, (p, v, low, high) in zip(self._outside(*place), corners):
+            outward = v if 2.0 * p > low + high else -v
+            found.append(out + _DRIFT_M + max(0.0, outward) * way_s if out > 0.0 else 0.0)
+        return found
 
     def broken(self, seen: Observation) -> str:
         """Return where the base is outside, and what to do; empty if it is inside or on its way back."""
@@ -77,7 +97,7 @@ class Geofence:
             speed: m/s, negative backwards.
             turning: rad/s.
         """
-        way_m = abs(speed) * (self._reaction_s + 0.5 * abs(speed) / self._config.linear_acceleration_m_s2)
+        way_m = abs(speed) * (self._reaction_s + 0.5 * abs(speed) / self.config.linear_acceleration_m_s2)
         x, y = self._place(seen)
         now = self._outside(x, y, MARGIN_M)
         if not way_m or max(now) < -way_m:
@@ -100,7 +120,7 @@ class Geofence:
 
     def _outside(self, x: float, y: float, margin_m: float = 0.0) -> list[float]:
         """Return how far a point is outside the box less a margin along x and y, m; negative inside."""
-        config = self._config
+        config = self.config
         return [
             max(low + margin_m - p, p - high + margin_m)
             for p, low, high in zip((x, y), config.geofence_min_m, config.geofence_max_m)
@@ -108,7 +128,7 @@ class Geofence:
 
     def _side(self, axis: str) -> str:
         k = "xy".index(axis)
-        return f"{axis} from {self._config.geofence_min_m[k]:.2f} to {self._config.geofence_max_m[k]:.2f} m"
+        return f"{axis} from {self.config.geofence_min_m[k]:.2f} to {self.config.geofence_max_m[k]:.2f} m"
 
 
 def _sinc(angle: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -72,6 +73,7 @@ class TwistLimiter:
 
     def __init__(self, config: WheeledBaseGuardConfig, protective_stop: ProtectiveStop, geofence: Geofence) -> None:
         self._config, self._protective_stop, self._geofence = config, protective_stop, geofence
+        self._brakes = config
         self._gaining = [0.0, 0.0]  # m/s^2 and rad/s^2 with which the last command grew
         self.sent = [0.0, 0.0]
         """The last published command, m/s and rad/s."""
@@ -83,8 +85,36 @@ class TwistLimiter:
         """Whether the last command was a stop."""
         return self.sent == [0.0, 0.0]
 
+    def adopt(self, config: WheeledBaseGuardConfig, seen: Observation | None) -> None:
+        """Take a configuration that differs in its limits; ``seen`` is the present state.
+
+        Other accelerations apply to speeding up at once, and to braking from the next standstill on: until then the
+        base must be able to stop before what it has already come near to.
+        """
+        self._config = config
+        brakes = replace(
+            config,
+            linear_acceleration_m_s2=self._brakes.linear_acceleration_m_s2,
+            angular_acceleration_rad_s2=self._brakes.angular_acceleration_rad_s2,
+        )
+        self._geofence.move(brakes, seen)
+        self._brake_by(config if self.stopped else brakes)
+
+    def slows_within_s(self, before: WheeledBaseGuardConfig) -> float:
+        """Return how long a base takes at most to slow down from former limits of speed to the present ones, s."""
+        now, brakes = self._config, self._brakes
+        return max(
+            0.0,
+            (before.linear_velocity_m_s - now.linear_velocity_m_s) / brakes.linear_acceleration_m_s2,
+            (before.angular_velocity_rad_s - now.angular_velocity_rad_s) / brakes.angular_acceleration_rad_s2,
+        )
+
+    def _brake_by(self, config: WheeledBaseGuardConfig) -> None:
+        self._brakes = self._protective_stop.config = self._geofence.config = config
+
     def start(self, t: float, seen: Observation) -> None:
         """Start at the robot's present speed."""
+        self._brake_by(self._config)
         speed = forward_m_s(seen)
         rolling = abs(speed) > _STILL_M_S
         self.sent = self._within([speed, seen.angular_velocity[2]]) if rolling else [0.0, 0.0]
@@ -115,12 +145,13 @@ class TwistLimiter:
         # after a longer gap the base still drives at its last command, so braking must start gently from there
         dt, config = min(max(0.0, t - self.sent_t), self._config.longest_s), self._config
         rates = (config.linear_acceleration_m_s2, config.angular_acceleration_rad_s2)
+        brakes = (self._brakes.linear_acceleration_m_s2, self._brakes.angular_acceleration_rad_s2)
         jerks = (config.linear_jerk_m_s3, config.angular_jerk_rad_s3)
         held = []
-        for want, sent, rate, jerk, gaining in zip(wanted, self.sent, rates, jerks, self._gaining):
+        for want, sent, rate, brake, jerk, gaining in zip(wanted, self.sent, rates, brakes, jerks, self._gaining):
             forward = math.copysign(1.0, sent or want)
             speed, grown = abs(sent), min(rate, gaining + jerk * dt) * dt
-            slowest = speed - rate * dt  # jerk limits what grows, in the other direction, too
+            slowest = speed - brake * dt  # jerk limits what grows, in the other direction, too
             held.append(forward * min(max(forward * want, max(slowest, -grown)), speed + grown))
         return held
 
@@ -150,4 +181,6 @@ class TwistLimiter:
         if (dt := t - self.sent_t) > 0.0:
             self._gaining = [max(0.0, _gained(before, now)) / dt for before, now in zip(self.sent, held)]
         self.sent, self.sent_t = held, t
+        if self._brakes is not self._config and self.stopped:
+            self._brake_by(self._config)
         return held

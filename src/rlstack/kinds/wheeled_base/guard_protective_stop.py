@@ -38,7 +38,8 @@ class ProtectiveStop:
     """
 
     def __init__(self, robot: WheeledBase, config: WheeledBaseGuardConfig) -> None:
-        self._config = config
+        self.config = config
+        """Reaction, braking and clearance."""
         self.lidar: Lidar | None = robot.lidars.get(SCAN) if config.protective_stop else None
         self._axle = np.array([robot.axle_m, 0.0])  # a twist rotates the robot about it
         corners = np.asarray(robot.corners_m, dtype=float) - self._axle
@@ -117,7 +118,7 @@ class ProtectiveStop:
             speed: m/s, negative backwards.
             turning: rad/s.
         """
-        config = self._config
+        config = self.config
         braking_s = 0.5 * max(
             abs(speed) / config.linear_acceleration_m_s2, abs(turning) / config.angular_acceleration_rad_s2
         )
