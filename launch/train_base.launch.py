@@ -9,7 +9,7 @@ from typing import Any
 
 from rlstack.bringup.launch_file import Argument, LaunchFile, boolean, integer, numbers, optional, words
 from rlstack.bringup.node_process import System
-from rlstack.bringup.system import train_system
+from rlstack.bringup.train import train_system
 
 
 def build(task: str, recipe: str, **options: Any) -> System:
@@ -36,6 +36,7 @@ LAUNCH_FILE = LaunchFile(
             "",
             optional(numbers),
         ),
+        Argument("params_file", "Parameters file for the nodes of that run, such as tighter limits of the guard.", ""),
         Argument("force", "Drive with the new policy without verifying it.", "false", boolean),
     ),
 )

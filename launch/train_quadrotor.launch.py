@@ -6,7 +6,7 @@ same description (rlstack.bringup.system).
 """
 
 from rlstack.bringup.launch_file import Argument, LaunchFile, boolean, integer, numbers, optional, words
-from rlstack.bringup.system import train_system
+from rlstack.bringup.train import train_system
 
 LAUNCH_FILE = LaunchFile(
     build=train_system,
@@ -20,6 +20,7 @@ LAUNCH_FILE = LaunchFile(
         Argument("backend", "The simulator to fly in.", "mujoco"),
         Argument("namespace", "Namespace of the robot's topics; empty: the robot's name.", ""),
         Argument("goal", "Where to hover: 'x y z' in metres, in the frame odom; empty: 0 0 1.", "", optional(numbers)),
+        Argument("params_file", "Parameters file for the nodes of that run, such as tighter limits of the guard.", ""),
         Argument("force", "Fly the new policy without verifying it.", "false", boolean),
     ),
 )

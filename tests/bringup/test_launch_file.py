@@ -11,7 +11,8 @@ import pytest
 
 from rlstack.bringup.deploy import checked_deployment
 from rlstack.bringup.launch_file import LaunchFile, boolean, integer, number, numbers, optional
-from rlstack.bringup.system import deploy_system, simulate_system, train_system
+from rlstack.bringup.system import deploy_system, simulate_system
+from rlstack.bringup.train import train_system
 from rlstack.bringup.up_commands import Deploy, Simulate, UpTrain
 from rlstack.bringup.verification_check import file_sha256
 from rlstack.errors import UserError

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rlstack.bringup.node_process import Process
-from rlstack.bringup.system import train_system
+from rlstack.bringup.train import train_system
 from rlstack.errors import UserError
 from rlstack.nodes import train
 from rlstack.nodes.shutdown import shut_down

@@ -134,7 +134,11 @@ def _node(process: Process, system: System, absolute: bool, scope: _Scope) -> An
         if process.when_it_ends == "let the rest go on":
             return [LogInfo(msg=f"{how}: the rest goes on ({process.why})")]
         if process.when_it_ends == "start the next stage" and event.returncode == 0 and system.then is not None:
-            following = scope.again(launch_actions(system.then, absolute))
+            try:
+                then = system.then.starting()
+            except UserError as error:
+                return [LogInfo(msg=str(error)), Shutdown(reason=str(error))]
+            following = scope.again(launch_actions(then, absolute))
             return [LogInfo(msg=f"{how}: starting {system.then.name}"), *following]
         sentence = f"{how}, so everything was stopped: {process.why}"
         return [LogInfo(msg=sentence), Shutdown(reason=sentence)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
@@ -88,6 +88,8 @@ class System:
         policy_sha256: SHA-256 of the bytes that the contract is of; its nodes load no others.
         record: The verification record beside the policy file, as it was read.
         robot_sha256: Digest of the robot file's content and its model; the nodes that command take no others.
+        at_start: Describes it anew when it is started, from the files that an earlier stage has made; None: it is as
+            described.
     """
 
     name: str
@@ -97,6 +99,15 @@ class System:
     policy_sha256: str = ""
     record: Record | None = None
     robot_sha256: str = ""
+    at_start: Callable[[], System] | None = field(default=None, compare=False)
+
+    def starting(self) -> System:
+        """Return the system to start now.
+
+        Raises:
+            UserError: What an earlier stage has made does not allow it.
+        """
+        return self if self.at_start is None else self.at_start()
 
     def __post_init__(self) -> None:
         names = [process.name for process in self.processes]

@@ -235,7 +235,7 @@ class Supervisor:
         if process.when_it_ends == "start the next stage" and status == 0:
             if self.system.then is not None:
                 self.log(f"[{self.system.name}] {process.name} {how}: starting {self.system.then.name}")
-                self.system = self.system.then
+                self.system = self.system.then.starting()
                 self._start_stage(self.system)
         elif process.when_it_ends == "let the rest go on":
             self.log(f"[{self.system.name}] {process.name} {how}: the rest goes on ({process.why})")

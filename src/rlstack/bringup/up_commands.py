@@ -155,13 +155,15 @@ class UpTrain:
     """Namespace of the robot's topics; default: the robot's name."""
     goal: _Goal = None
     """Where to hover (x y z) or drive (x y) afterwards, m, in the frame `odom`."""
+    params_file: Annotated[str, tyro.conf.arg(metavar="FILE")] = ""
+    """A ROS 2 parameters file for the nodes of that run, such as tighter limits of the guard."""
     force: bool = False
     """Run the new policy without verifying it."""
 
     def run(self) -> int:
         """Start the system and supervise it."""
         from rlstack.bringup.deploy import supervise
-        from rlstack.bringup.system import train_system
+        from rlstack.bringup.train import train_system
 
         options = asdict(self)
         overrides, fly = options.pop("set"), not options.pop("no_fly")
