@@ -119,7 +119,7 @@ def check_trained_for(recipe: str, trained: Any, robot: str) -> None:
 
     meant, spec = load_robot(trained.robot), load_robot(robot)
     try:
-        trained.task_settings.reference(spec)
+        trained.task_settings.check_kind(spec)
     except UserError as error:
         raise UserError(
             f"The recipe {recipe} trains for {meant.name}, and its policy cannot drive {spec.name}: {error} Or leave"

@@ -34,11 +34,11 @@ class Task:
         """Steps of an episode."""
         return max(1, round(self.episode_s * self.rate_hz))
 
-    def reference(self, robot: RobotSpec) -> Any:
-        """Return the robot to train on: ``robot`` itself by default.
+    def check_kind(self, robot: RobotSpec) -> None:
+        """Refuse a robot of another kind than the task's.
 
         Raises:
-            UserError: It is a robot of another kind.
+            UserError: It is one; robots of the task's kind are named.
         """
         if robot.kind != self.kind:
             kind, other = (one.replace("_", " ") for one in (self.kind, robot.kind))
@@ -47,6 +47,14 @@ class Task:
                 f"{name} is a task for {kind}s; {robot.name} is a {other}. Give --robot one"
                 f" of {', '.join(robot_names(self.kind))}, or a file of that kind."
             )
+
+    def reference(self, robot: RobotSpec) -> Any:
+        """Return the robot to train on: ``robot`` itself by default.
+
+        Raises:
+            UserError: It is a robot of another kind.
+        """
+        self.check_kind(robot)
         return robot
 
     def trained_ranges(self, robot: Any) -> dict[str, tuple[float, float]]:
