@@ -130,10 +130,7 @@ class Guard(Ending, ABC, Generic[Seen]):
         """Return which limit the robot violates, or an empty string."""
 
     def adopt(self, config: Any) -> None:
-        """Take a configuration that differs in the limits :attr:`LIVE`.
-
-        A robot beyond them is slowed down or brought inside, and its policy goes on as after any limit.
-        """
+        """Take a configuration that differs in :attr:`LIVE`; a robot beyond it is slowed down or brought inside."""
         self.config = config
 
     @abstractmethod
@@ -307,10 +304,8 @@ class Guard(Ending, ABC, Generic[Seen]):
     def on_policy_command(self, time_s: float, stamp_s: float, command: NDArray[np.floating]) -> Decision:
         """Process a policy's command that answers the observation stamped ``stamp_s``.
 
-        While the policy commands, it is limited and published; otherwise it is checked and dropped.
-
-        A malformed command (wrong shape, not numeric, not finite) takes control from the policy for good; one that
-        is late or out of order is dropped.
+        While the policy commands, it is limited and published; otherwise it is checked and dropped. A malformed
+        one (wrong shape, not numeric, not finite) takes control from it for good; one late or out of order is dropped.
         """
         before, t = self.mode, self._advance(time_s)
         numbers = self._monitor.numbers(command)
