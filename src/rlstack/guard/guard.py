@@ -429,8 +429,6 @@ class Guard(Ending, ABC, Generic[Seen]):
         self.mode, self.reason, self.stopped_unseen = CommonMode.DISARMED, reason, False
         self._stop_due = True
 
-    # Decisions.
-
     def _stamp_s(self) -> float:
         return self._clock.source_s if self._seen is None else self._seen.stamp_s
 
