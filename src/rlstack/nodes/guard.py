@@ -397,8 +397,7 @@ class GuardNode(GuardEnding, ManagedNode):
     def _publish(self, decision: Decision) -> None:
         if decision.mode.role == "off":
             if self.lock_step or decision.command is not None or decision.mode != self._shown.mode:
-                off = self._message.fill_off(max(self._observed_ns, 0))
-                if off is not None:
+                if (off := self._message.fill_off(max(self._observed_ns, 0))) is not None:
                     self._commands.publish(off)
         elif decision.command is not None:
             stamp = self._observed_ns if self.lock_step else self._nanoseconds(decision.stamp_s)
@@ -417,8 +416,7 @@ class GuardNode(GuardEnding, ManagedNode):
         if self.parameters["arm_after_reset"]:
             self._shown.show(self.guard.disarm("the robot's time jumped"))
             self._auto_arm_left = self.parameters["auto_arm"]
-        self._waiting, self._early, self._answered, self._held = None, None, None, None
-        self._begun_ns = None
+        self._waiting = self._early = self._answered = self._held = self._begun_ns = None
         self._reset.forget()
         self._kind_subscriptions.forget()
 
