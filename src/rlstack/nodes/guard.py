@@ -396,9 +396,9 @@ class GuardNode(GuardEnding, ManagedNode):
 
     def _publish(self, decision: Decision) -> None:
         if decision.mode.role == "off":
-            if self.lock_step or decision.command is not None or decision.mode != self._shown.mode:
-                if (off := self._message.fill_off(max(self._observed_ns, 0))) is not None:
-                    self._commands.publish(off)
+            due = self.lock_step or decision.command is not None or decision.mode != self._shown.mode
+            if due and (off := self._message.fill_off(max(self._observed_ns, 0))) is not None:
+                self._commands.publish(off)
         elif decision.command is not None:
             stamp = self._observed_ns if self.lock_step else self._nanoseconds(decision.stamp_s)
             self._commands.publish(self._message.fill(stamp, decision.command))
