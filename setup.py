@@ -77,6 +77,9 @@ EXTRAS = {
     "perception": ["opencv-python-headless>=4.10", "open3d>=0.18"],
     # pyserial: the serial port of a Betaflight flight controller, exclusively and at any baud rate
     "betaflight": ["pyserial>=3.5"],
+    # PX4 and ArduPilot: the MAVLink project's own messages and checksums; pyserial for autopilots on a serial port.
+    # pymavlink is the one library that both autopilots' developers use; MAVSDK would bring a process of its own
+    "mavlink": ["pymavlink>=2.4.47", "pyserial>=3.5"],
     # The drivers of real robots add what they need here; none does yet.
     "hardware": [],
     "dev": [
@@ -92,6 +95,7 @@ EXTRAS = {
         "opencv-python-headless>=4.10",
         "pre-commit>=4",
         "pyarrow>=17",
+        "pymavlink>=2.4.47",
         "pyserial>=3.5",
         "pyrvo>=0.4",  # RVO2: what people's ORCA is tested against
         "pyspacemouse>=2.1",
