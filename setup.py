@@ -80,6 +80,9 @@ EXTRAS = {
     # PX4 and ArduPilot: the MAVLink project's own messages and checksums; pyserial for autopilots on a serial port.
     # pymavlink is the one library that both autopilots' developers use; MAVSDK would bring a process of its own
     "mavlink": ["pymavlink>=2.4.47", "pyserial>=3.5"],
+    # the Crazyradio: Bitcraze's own USB driver. What goes over it is rlstack's code, which loses no thread to a wrong
+    # packet; over UDP a Crazyflie needs no library
+    "crazyflie": ["cflib>=0.1.30"],
     # The drivers of real robots add what they need here; none does yet.
     "hardware": [],
     "dev": [

@@ -157,7 +157,7 @@ def test_all_is_every_extra_but_the_developers_tools(metadata: Distribution) -> 
             of,
             (
                 *("ros", "sim", "pybullet", "train", "cuda", "view", "hardware", "perception", "gym"),
-                *("navigation", "racing", "data", "teleop", "warp", "betaflight", "mavlink"),
+                *("navigation", "racing", "data", "teleop", "warp", "betaflight", "mavlink", "crazyflie"),
             ),
         )
     )
