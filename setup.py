@@ -73,6 +73,9 @@ EXTRAS = {
     "data": ["pyarrow>=17", "pillow>=10", "rosbags>=0.11", "av>=14"],
     # what humans lead arms with: SpaceMouse (every model's reports), Feetech's servo bus (its maker's library)
     "teleop": ["pyspacemouse>=2.1", "feetech-servo-sdk>=1.0"],
+    # arms of bus servos: the makers' own libraries, which frame and check packets; pyserial comes with each
+    "feetech": ["feetech-servo-sdk>=1.0"],
+    "dynamixel": ["dynamixel-sdk>=4.0"],
     # images and point clouds; Open3D takes 1.1 GB and the system package libusb-1.0-0: the tests do without it
     "perception": ["opencv-python-headless>=4.10", "open3d>=0.18"],
     # pyserial: the serial port of a Betaflight flight controller, exclusively and at any baud rate
@@ -90,6 +93,7 @@ EXTRAS = {
         "casadi>=3.6",
         "colcon-core>=0.18",
         "colcon-ros>=0.5",
+        "dynamixel-sdk>=4.0",
         "feetech-servo-sdk>=1.0",
         "gymnasium>=1.1",
         "hypothesis>=6.100",

@@ -21,7 +21,7 @@ from rlstack.hardware.devices.gamepad import EVENT, Gamepad
 from rlstack.hardware.devices.keyboard import Keyboard
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
-from tests.support.servo_bus import ServoBus
+from tests.support.peers.feetech import NUMBER, POSITION, TORQUE, FeetechPeer
 
 PANDA = load_robot("panda")
 assert isinstance(PANDA, Manipulator)
@@ -161,34 +161,62 @@ servos:
 """
 
 
+def place(peer: FeetechPeer, servo: int, ticks: int) -> None:
+    """Turn a servo by hand."""
+    peer.move.at[servo - 1] = float(ticks)  # type: ignore[attr-defined]
+    end = time.monotonic() + 5.0
+    while peer.servos[servo - 1].word(POSITION) != ticks:
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
 def test_a_leader_arm_on_a_servo_bus(tmp_path: Path) -> None:
     pytest.importorskip("scservo_sdk")
     file = tmp_path / "leader.yaml"
-    with ServoBus(1, 2) as bus:
-        file.write_text(LEADER.format(port=bus.path))
-        for servo in (1, 2):
-            bus.memory[servo][40] = 1
-        bus.place(1, 2048 + 1024)
-        bus.place(2, 4096 - 924)  # passed its own 0: a quarter of a turn back from 100
+    with FeetechPeer() as peer:
+        file.write_text(LEADER.format(port=peer.port))
+        for servo in peer.servos[:2]:
+            servo.memory[TORQUE] = 1
         device = device_called(f"leader:{file}", PANDA)
         device.open()
-        assert [bus.memory[servo][40] for servo in (1, 2)] == [0, 0], "a hand can move it"
+        assert [servo.torque for servo in peer.servos[:2]] == [False, False], "a hand can move it"
+        place(peer, 1, 2048 + 1024)
+        place(peer, 2, 4096 - 924)  # passed its own 0: a quarter of a turn back from 100
         joints = device.read().joints
         assert joints == pytest.approx({"panda_joint1": np.pi / 2, "panda_joint4": np.pi / 4})
         for ticks, turned in ((4000, 3000), (100, 3196), (1000, 4096), (4090, 3090)):
-            bus.place(1, ticks)  # past half a turn either way
+            place(peer, 1, ticks)  # past half a turn either way
             assert device.read().joints == pytest.approx(
                 {"panda_joint1": (turned - 1048) * np.pi / 2048, "panda_joint4": np.pi / 4}
             )
         joints = device.read().joints
-        del bus.memory[2]
+        peer.servos[1].memory[NUMBER] = 99
         assert device.read().joints == joints, "a lost packet is no lost arm"
         with pytest.raises(UserError, match="does not answer any more"):
             while True:
                 device.read()
         device.close()
-        with pytest.raises(UserError, match=r"No servo 2 \(panda_joint4\) answers"):
+        with pytest.raises(UserError, match=r"Servo 2 \(panda_joint4\) does not answer"):
             device.open()
+
+
+def test_a_leader_arm_by_lerobots_calibration_has_the_followers_angles(tmp_path: Path) -> None:
+    pytest.importorskip("scservo_sdk")
+    so100 = Manipulator.load("so100")
+    file = tmp_path / "leader.yaml"
+    with FeetechPeer() as peer:
+        file.write_text(f"port: {peer.port}\ncalibration: {peer.calibration}\nreverse: [gripper]\n")
+        device = device_called(f"leader:{file}", so100)
+        device.open()
+        place(peer, 2, 2047 + 100)
+        place(peer, 6, 2047 + 100)
+        turned, joints = 100 * np.pi / 2048, device.read().joints
+        assert joints["shoulder_lift"] == pytest.approx(1.75 + turned, abs=2e-3)
+        assert joints["gripper"] == pytest.approx(0.9 - turned, abs=2e-3)
+        device.close()
+    file.write_text("port: p\n")
+    with pytest.raises(UserError, match="exactly one of servos and calibration"):
+        device_called(f"leader:{file}", so100)
 
 
 def test_a_leader_arms_file_is_checked(tmp_path: Path) -> None:

@@ -21,7 +21,8 @@ class Reading:
     """All measurements at one instant.
 
     Args:
-        time_s: Simulated or robot time of the measurement, s.
+        time_s: Simulated time of the measurement, or for a real robot the system's clock (``time.time``) when it was
+            measured, s.
         signals: Arrays by signal name.
     """
 

@@ -1,4 +1,4 @@
-"""Drivers of real robots: one module each, found by name as ``backend``, like a simulator. There are none yet.
+"""Drivers of real robots: one module each, found by name as ``backend``, like a simulator.
 
 A driver is one file, ``<name>.py``, that defines ``BACKEND``: a class that implements
 :class:`rlstack.interfaces.backend.Backend` and takes the robot of the robot file. The robot node puts it behind the

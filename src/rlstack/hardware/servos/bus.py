@@ -1,0 +1,279 @@
+"""A bus of servos on a serial port: registers of many servos at once, and the checks before anything moves.
+
+Framing and checksums are the maker's library's; this adds what it lacks: timeouts of a few milliseconds without a busy
+loop, one user of a port at a time, and answers that count only if they are whole and from whoever was asked.
+"""
+
+from __future__ import annotations
+
+import termios
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rlstack.errors import UserError
+from rlstack.hardware.linked_robot import LinkLost
+from rlstack.hardware.servos.kinds import Register, ServoKind
+from rlstack.libraries import import_library
+
+_WAIT_S = 0.002
+"""How long one read of the port may wait for bytes."""
+_FIND_S = 1.0
+"""How long a servo is polled before it counts as missing: one that was just powered takes a while to answer."""
+_CLASH_S = 0.004
+"""How long a second answer to one question is waited for."""
+_QUIET_S = 0.1
+"""How long late answers may trickle in."""
+_TRIES = 5
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A servo's answer: its error byte and the registers that were asked for."""
+
+    error: int
+    data: tuple[int, ...]
+
+    def count(self, register: Register, start: int) -> int:
+        """Return the count of a register within a block that starts at the address ``start``."""
+        first = register.address - start
+        return register.decode(self.data[first : first + register.size])
+
+
+class ServoBus:
+    """One bus. Not for several threads at once.
+
+    Args:
+        kind: Its servos.
+        port: The serial port, such as /dev/ttyACM0.
+        baud: Its rate.
+        servos: Names of joints by the servo's number, for messages.
+        answer_s: How long an answer may take beside its time on the wire: the adapter's latency, and the servo's own.
+    """
+
+    def __init__(self, kind: ServoKind, port: str, baud: int, servos: Mapping[int, str], answer_s: float = 0.008):
+        self.kind, self.port_name, self.servos = kind, port, dict(servos)
+        self._baud, self._answer_s = baud, answer_s
+        self._port: Any = None
+        self._packets: Any = None
+        self._open_question: tuple[int, int] | None = None
+        """The last block that was asked for, if not everybody answered in time."""
+        self.latencies_s: deque[float] = deque(maxlen=1000)
+        """Times of the last complete readings of all servos, from the question to the last answer, s."""
+
+    def open(self) -> None:
+        """Open the port.
+
+        Raises:
+            UserError: The library is missing, or the port is missing, in use or cannot run at the rate.
+        """
+        sdk = import_library(self.kind.library, self.kind.extra)
+        port = _port_class(sdk)(self.port_name, self._answer_s)
+        try:
+            opened = port.setBaudRate(self._baud)  # opens it
+        except Exception as error:  # errors of pyserial and of the system
+            raise UserError(f"The port {self.port_name} cannot be opened ({error}): {_what_to_do(error)}.") from error
+        if not opened:
+            raise UserError(
+                f"{self.port_name} cannot run at {self._baud} baud: {self.kind.name} servos come with {self.kind.baud}."
+            )
+        self._port, self._packets = port, self.kind.packets(sdk)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the port is open."""
+        return self._port is not None
+
+    def close(self) -> None:
+        """Close the port; a second call does nothing."""
+        port, self._port = self._port, None
+        if port is not None and port.is_open:
+            try:
+                port.closePort()
+            except OSError:  # the adapter was pulled out
+                port.is_open = False
+
+    def read(self, register: Register | tuple[int, int], ids: Sequence[int] = ()) -> dict[int, Answer]:
+        """Read a register, or a block (address, size), of several servos at once; those that are silent are left out.
+
+        Raises:
+            LinkLost: The port is gone.
+        """
+        block = register if isinstance(register, tuple) else (register.address, register.size)
+        asked = list(ids or self.servos)
+        start = time.perf_counter()
+        found = {one: answers[0] for one, answers in self._ask(block, asked).items()}
+        if len(found) == len(self.servos):
+            self.latencies_s.append(time.perf_counter() - start)
+        return found
+
+    def write(self, register: Register, counts: Mapping[int, int]) -> None:
+        """Write a register of several servos at once; none confirms it.
+
+        Raises:
+            LinkLost: The port is gone.
+        """
+        data = [byte for one, count in counts.items() for byte in (one, *register.encode(count))]
+        self._port.is_using = False
+        with _lost_if_gone():
+            self._packets.tell(self._port, (register.address, register.size), data, len(counts))
+
+    def set(self, register: Register, counts: Mapping[int, int]) -> None:
+        """Write a register of several servos until they confirm it by what they read.
+
+        Raises:
+            UserError: A servo keeps another value; both are named.
+            LinkLost: The port is gone.
+        """
+        wrong: dict[int, int | None] = {}
+        for _ in range(_TRIES):
+            self.write(register, counts)
+            found = self.read(register, list(counts))
+            wrong = {
+                one: register.decode(found[one].data) if one in found else None
+                for one, count in counts.items()
+                if one not in found or register.decode(found[one].data) != count
+            }
+            if not wrong:
+                return
+        one, kept = next(iter(wrong.items()))
+        said = "does not answer any more" if kept is None else f"keeps {kept}"
+        raise UserError(f"{self.servo(one)}: register {register.address} was set to {counts[one]}, and it {said}.")
+
+    def find(self) -> None:
+        """Find every servo, once each, of a model whose registers are known.
+
+        Raises:
+            UserError: One does not answer, two have one number, or one is of another model.
+            LinkLost: The port is gone.
+        """
+        model = self.kind.model
+        for one in self.servos:
+            answers, until = self._twice(one), time.monotonic() + _FIND_S
+            while not answers:
+                if time.monotonic() > until:
+                    raise UserError(
+                        f"{self.servo(one)} does not answer on {self.port_name}: check its power, cable and number."
+                    )
+                answers = self._twice(one)
+            if len(answers) > 1:  # unless the first was late, and answered an earlier question
+                time.sleep(_QUIET_S)
+                answers = self._twice(one) or answers
+            if len(answers) > 1:
+                raise UserError(
+                    f"{self.servo(one)}: {len(answers)} servos answer to the number {one} on {self.port_name}: give"
+                    " each one of its own."
+                )
+            if (number := model.decode(answers[0].data)) not in self.kind.models:
+                known = ", ".join(f"{name} ({count})" for count, name in self.kind.models.items())
+                raise UserError(f"{self.servo(one)} has the model number {number}, and must be one of {known}.")
+
+    def values(self, register: Register) -> dict[int, int]:
+        """Return a register of every servo.
+
+        Raises:
+            UserError: A servo does not answer any more.
+            LinkLost: The port is gone.
+        """
+        before: dict[int, int] = {}
+        sure: dict[int, int] = {}  # twice the same: no late answer to something else
+        missing = list(self.servos)
+        for _ in range(3 * _TRIES):
+            for one, answer in self.read(register, missing).items():
+                if before.get(one) == (count := register.decode(answer.data)):
+                    sure[one] = count
+                before[one] = count
+            if not (missing := [one for one in self.servos if one not in sure]):
+                return {one: sure[one] for one in self.servos}
+        raise UserError(
+            f"{self.servo(missing[0])} does not answer any more on {self.port_name}: check power and cable."
+        )
+
+    def servo(self, one: int) -> str:
+        """Return a servo's name for messages."""
+        return f"Servo {one} ({self.servos[one]})"
+
+    def _twice(self, one: int) -> list[Answer]:
+        """Return every answer to one servo's number: two, if two have it and their packets did not collide."""
+        model = self.kind.model
+        return self._ask((model.address, model.size), [one], linger_s=_CLASH_S).get(one, [])
+
+    def _ask(self, block: tuple[int, int], ids: list[int], linger_s: float = 0.0) -> dict[int, list[Answer]]:
+        port, packets = self._port, self._packets
+        found: dict[int, list[Answer]] = {}
+        with _lost_if_gone():
+            port.is_using = False  # an earlier packet may have failed on the way
+            if self._open_question not in (None, block):
+                time.sleep(self._answer_s)  # a late answer to that would be taken for one to this
+            self._open_question = block
+            if packets.ask(port, block, ids) != packets.good:
+                return found
+            while len(found) < len(ids) or linger_s:
+                result, one, error, data = packets.answer(port)
+                if result == packets.good and one in ids and len(data) == block[1]:
+                    if linger_s and not found:
+                        port.shorten(linger_s)
+                    found.setdefault(one, []).append(Answer(error, tuple(data)))
+                elif port.is_over():
+                    break
+        if len(found) == len(ids):
+            self._open_question = None
+        return found
+
+
+class _lost_if_gone:
+    """Turns errors of the system and of pyserial into :class:`LinkLost`."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, (OSError, termios.error)):
+            raise LinkLost(str(error)) from error
+
+
+def _what_to_do(error: Exception) -> str:
+    text = str(error)
+    if "exclusively lock" in text or "busy" in text:
+        return "another program uses it: end that one"
+    if isinstance(error, PermissionError) or "Permission denied" in text:
+        return "add your user to the group dialout, and log in again"
+    return "plug it in, and check its name"
+
+
+def _port_class(sdk: Any) -> Any:
+    """Return the library's port with an end to every wait, and without a busy loop."""
+    import serial
+
+    class Port(sdk.PortHandler):  # type: ignore[misc]
+        def __init__(self, name: str, answer_s: float) -> None:
+            super().__init__(name)
+            self._answer_s, self._until = answer_s, 0.0
+
+        def setupPort(self, cflag_baud: int) -> bool:
+            self.ser = serial.Serial(self.port_name, self.baudrate, timeout=_WAIT_S, write_timeout=0.1, exclusive=True)
+            self.is_open = True
+            self.ser.reset_input_buffer()
+            self.tx_time_per_byte = 1e4 / self.baudrate
+            return True
+
+        def clearPort(self) -> None:
+            self.ser.reset_input_buffer()  # what came late answers an earlier question
+
+        def readPort(self, length: int) -> bytes:
+            return b"" if self.is_over() else bytes(self.ser.read(max(length, 0)))
+
+        def setPacketTimeout(self, packet_length: int) -> None:
+            self.shorten(1e-3 * self.tx_time_per_byte * packet_length + self._answer_s)
+
+        def isPacketTimeout(self) -> bool:
+            return self.is_over()
+
+        def shorten(self, seconds: float) -> None:
+            self._until = time.monotonic() + seconds
+
+        def is_over(self) -> bool:
+            return time.monotonic() > self._until
+
+    return Port
