@@ -76,6 +76,8 @@ EXTRAS = {
     # arms of bus servos: the makers' own libraries, which frame and check packets; pyserial comes with each
     "feetech": ["feetech-servo-sdk>=1.0"],
     "dynamixel": ["dynamixel-sdk>=4.0"],
+    # bases with a microcontroller, and scanners of the RPLIDAR class; cameras come with perception (OpenCV)
+    "serial": ["pyserial>=3.5"],
     # images and point clouds; Open3D takes 1.1 GB and the system package libusb-1.0-0: the tests do without it
     "perception": ["opencv-python-headless>=4.10", "open3d>=0.18"],
     # pyserial: the serial port of a Betaflight flight controller, exclusively and at any baud rate

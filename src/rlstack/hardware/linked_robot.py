@@ -14,6 +14,8 @@ from typing import Any, ClassVar
 
 from rlstack.arrays import Array
 from rlstack.errors import UserError
+from rlstack.hardware.captures import Captures
+from rlstack.hardware.serial_port import LinkLost
 from rlstack.interfaces.backend import Capture, Reading, Signals
 from rlstack.robots import RobotSpec
 from rlstack.sim.input_checks import checked_command
@@ -29,10 +31,6 @@ _REOPEN_S = 0.5
 _END_S = 5.0
 
 
-class LinkLost(Exception):
-    """The port is gone or does not take bytes any more."""
-
-
 class LinkedRobot(ABC):
     """See :class:`rlstack.interfaces.backend.Backend`; times are those of the system's clock (``time.time``).
 
@@ -42,17 +40,19 @@ class LinkedRobot(ABC):
     Args:
         robot: The robot.
         rate_hz: How often it is polled.
+        captures: Its cameras and lidars.
     """
 
     owns_time = False
     sensed: tuple[str, ...]
     commanded: tuple[str, ...]
-    captured: tuple[str, ...] = ()
     NAME: ClassVar[str]
     """The driver's name."""
 
-    def __init__(self, robot: RobotSpec, rate_hz: float) -> None:
+    def __init__(self, robot: RobotSpec, rate_hz: float, captures: Captures) -> None:
         self.robot: RobotSpec = robot
+        self._captures = captures
+        self.captured = captures.names
         self._period_s = 1.0 / rate_hz
         self._link = threading.RLock()
         """Held while bytes go either way."""
@@ -127,14 +127,15 @@ class LinkedRobot(ABC):
         if self._thread is not None:
             return
         try:
+            self._captures.open()
             with self._link:
                 self._open()
                 self._reading, self._heard_s = self._first(), time.monotonic()
         except LinkLost as error:
-            self._shut()
+            self._shut_all()
             raise UserError(f"The link of the driver '{self.NAME}' broke while connecting: {error}.") from error
         except BaseException:
-            self._shut()
+            self._shut_all()
             raise
         self._ending, self._failure, self._wanted = False, None, None
         self._thread = threading.Thread(target=self._serve, name=f"rlstack {self.NAME}", daemon=True)
@@ -149,8 +150,8 @@ class LinkedRobot(ABC):
         return self._reading
 
     def capture(self, name: str) -> Capture:
-        """Refuse: no camera and no lidar is connected."""
-        raise UserError(f"'{name}' is not allowed: the driver '{self.NAME}' has {', '.join(self.captured) or 'none'}.")
+        """Return the newest capture of a camera or lidar, at once."""
+        return self._captures.capture(name)
 
     def write(self, command: Signals) -> Signals:
         """Hand a command over to the link's thread and return it as it will be sent, within the robot's limits.
@@ -196,9 +197,13 @@ class LinkedRobot(ABC):
         thread.join(_END_S)
         self._take_power()
         with self._link:
-            self._shut()
+            self._shut_all()
 
     # The thread -----------------------------------------------------------------------------------------------
+
+    def _shut_all(self) -> None:
+        self._shut()
+        self._captures.close()
 
     def _first(self) -> Reading:
         end = time.monotonic() + _FIRST_S

@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -16,18 +16,9 @@ import rlstack.hardware.drivers as drivers
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import BACKENDS, Backend, Located
 from tests.support.peers import Peer, peer_of
+from tests.support.waiting import soon
 
 DRIVERS = [module.name for module in pkgutil.iter_modules(drivers.__path__) if not module.name.startswith("_")]
-SOON_S = 5.0
-
-
-def soon(condition: Callable[[], object], within_s: float = SOON_S) -> bool:
-    end = time.monotonic() + within_s
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.002)
-    return True
 
 
 @pytest.fixture(params=DRIVERS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +20,10 @@ from tests.support.peers import dynamixel as dxl
 from tests.support.peers import feetech as sts
 from tests.support.peers.dynamixel import DynamixelPeer
 from tests.support.peers.feetech import FeetechPeer, Sts3215
+from tests.support.waiting import soon
 
 SO100 = Manipulator.load("so100")
 NAMES = [joint.name for joint in SO100.drives]
-
-
-def soon(condition: Callable[[], object], within_s: float = 5.0) -> bool:
-    end = time.monotonic() + within_s
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.002)
-    return True
 
 
 @pytest.fixture

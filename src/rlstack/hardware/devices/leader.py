@@ -14,7 +14,7 @@ from typing import Literal
 from rlstack import schema
 from rlstack.errors import UserError
 from rlstack.hardware.devices import TeleopInput
-from rlstack.hardware.linked_robot import LinkLost
+from rlstack.hardware.serial_port import LinkLost
 from rlstack.hardware.servos.bus import ServoBus
 from rlstack.hardware.servos.calibration import read_calibration, tick_scales
 from rlstack.hardware.servos.kinds import KINDS, TICK_RAD, TICKS

@@ -10,6 +10,7 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.errors import UserError, unknown_name
+from rlstack.hardware.captures import OPTIONS, Captures
 from rlstack.hardware.linked_robot import LinkedRobot, checked_options
 from rlstack.hardware.servos.bus import Answer, ServoBus
 from rlstack.hardware.servos.calibration import MotorCalibration, TickScale, read_calibration, tick_scales
@@ -50,6 +51,7 @@ class ServoArm(LinkedRobot):
             "reverse": "",
             "range_tolerance": 0.3,
             "answer_ms": 8.0,
+            **OPTIONS,
         }
         example = f"serial:///dev/ttyACM0?baud={kind.baud}&calibration=FILE"
         given = parse_uri(uri, self.NAME, {"serial": example}, options)
@@ -69,7 +71,7 @@ class ServoArm(LinkedRobot):
             raise UserError(f"{robot.name} is a {robot.kind}: the driver '{self.NAME}' moves arms, such as so100.")
         if not given.path:
             raise UserError(f"The URI '{uri}' names no port: the driver '{self.NAME}' takes {example}.")
-        super().__init__(robot, given.options["rate"])
+        super().__init__(robot, given.options["rate"], Captures(robot, given.options))
         self._options = given.options
         self._joints = robot.drives
         names = [joint.name for joint in self._joints]

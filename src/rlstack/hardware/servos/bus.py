@@ -6,7 +6,6 @@ loop, one user of a port at a time, and answers that count only if they are whol
 
 from __future__ import annotations
 
-import termios
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -14,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlstack.errors import UserError
-from rlstack.hardware.linked_robot import LinkLost
-from rlstack.hardware.servos.kinds import Register, ServoKind
+from rlstack.hardware.serial_port import lost_if_gone, why_not_open
+from rlstack.hardware.servos.kinds import BusKind, Register
 from rlstack.libraries import import_library
 
 _WAIT_S = 0.002
@@ -53,7 +52,7 @@ class ServoBus:
         answer_s: How long an answer may take beside its time on the wire: the adapter's latency, and the servo's own.
     """
 
-    def __init__(self, kind: ServoKind, port: str, baud: int, servos: Mapping[int, str], answer_s: float = 0.008):
+    def __init__(self, kind: BusKind, port: str, baud: int, servos: Mapping[int, str], answer_s: float = 0.008) -> None:
         self.kind, self.port_name, self.servos = kind, port, dict(servos)
         self._baud, self._answer_s = baud, answer_s
         self._port: Any = None
@@ -74,7 +73,7 @@ class ServoBus:
         try:
             opened = port.setBaudRate(self._baud)  # opens it
         except Exception as error:  # errors of pyserial and of the system
-            raise UserError(f"The port {self.port_name} cannot be opened ({error}): {_what_to_do(error)}.") from error
+            raise why_not_open(self.port_name, error) from error
         if not opened:
             raise UserError(
                 f"{self.port_name} cannot run at {self._baud} baud: {self.kind.name} servos come with {self.kind.baud}."
@@ -117,8 +116,18 @@ class ServoBus:
         """
         data = [byte for one, count in counts.items() for byte in (one, *register.encode(count))]
         self._port.is_using = False
-        with _lost_if_gone():
-            self._packets.tell(self._port, (register.address, register.size), data, len(counts))
+        with lost_if_gone():
+            self._packets.tell(self._port, (register.address, register.size), data)
+
+    def put(self, one: int, address: int, data: bytes) -> bool:
+        """Write registers of one device; return whether it has confirmed them.
+
+        Raises:
+            LinkLost: The port is gone.
+        """
+        self._port.is_using = False
+        with lost_if_gone():
+            return bool(self._packets.tell_one(self._port, one, address, data))
 
     def set(self, register: Register, counts: Mapping[int, int]) -> None:
         """Write a register of several servos until they confirm it by what they read.
@@ -141,6 +150,20 @@ class ServoBus:
         one, kept = next(iter(wrong.items()))
         said = "does not answer any more" if kept is None else f"keeps {kept}"
         raise UserError(f"{self.servo(one)}: register {register.address} was set to {counts[one]}, and it {said}.")
+
+    def put_surely(self, one: int, register: Register, count: int) -> None:
+        """Write a register of one device until it confirms it.
+
+        Raises:
+            UserError: It does not.
+            LinkLost: The port is gone.
+        """
+        for _ in range(_TRIES):
+            if self.put(one, register.address, bytes(register.encode(count))):
+                return
+        raise UserError(
+            f"{self.servo(one)}: register {register.address} was set to {count}, and it does not confirm it."
+        )
 
     def find(self) -> None:
         """Find every servo, once each, of a model whose registers are known.
@@ -203,7 +226,7 @@ class ServoBus:
     def _ask(self, block: tuple[int, int], ids: list[int], linger_s: float = 0.0) -> dict[int, list[Answer]]:
         port, packets = self._port, self._packets
         found: dict[int, list[Answer]] = {}
-        with _lost_if_gone():
+        with lost_if_gone():
             port.is_using = False  # an earlier packet may have failed on the way
             if self._open_question not in (None, block):
                 time.sleep(self._answer_s)  # a late answer to that would be taken for one to this
@@ -223,25 +246,6 @@ class ServoBus:
         return found
 
 
-class _lost_if_gone:
-    """Turns errors of the system and of pyserial into :class:`LinkLost`."""
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, (OSError, termios.error)):
-            raise LinkLost(str(error)) from error
-
-
-def _what_to_do(error: Exception) -> str:
-    text = str(error)
-    if "exclusively lock" in text or "busy" in text:
-        return "another program uses it: end that one"
-    if isinstance(error, PermissionError) or "Permission denied" in text:
-        return "add your user to the group dialout, and log in again"
-    return "plug it in, and check its name"
-
-
 def _port_class(sdk: Any) -> Any:
     """Return the library's port with an end to every wait, and without a busy loop."""
     import serial
@@ -252,7 +256,7 @@ def _port_class(sdk: Any) -> Any:
             self._answer_s, self._until = answer_s, 0.0
 
         def setupPort(self, cflag_baud: int) -> bool:
-            self.ser = serial.Serial(self.port_name, self.baudrate, timeout=_WAIT_S, write_timeout=0.1, exclusive=True)
+            self.ser = serial.Serial(self.port_name, self.baudrate, timeout=_WAIT_S, write_timeout=0.5, exclusive=True)
             self.is_open = True
             self.ser.reset_input_buffer()
             self.tx_time_per_byte = 1e4 / self.baudrate

@@ -59,9 +59,14 @@ class FeetechPackets:
             return int(self.handler.readTx(port, ids[0], address, size))
         return int(self.handler.syncReadTx(port, address, size, list(ids), len(ids)))
 
-    def tell(self, port: Any, register: tuple[int, int], data: list[int], servos: int) -> int:
+    def tell(self, port: Any, register: tuple[int, int], data: list[int]) -> int:
         """Write a register of several servos at once; ``data`` has each one's number and bytes. None answers."""
         return int(self.handler.syncWriteTxOnly(port, *register, data, len(data)))
+
+    def tell_one(self, port: Any, one: int, address: int, data: bytes) -> bool:
+        """Write registers of one servo; return whether it has confirmed them."""
+        result, error = self.handler.writeTxRx(port, one, address, len(data), list(data))
+        return bool(result == self.good and not error)
 
     def answer(self, port: Any) -> tuple[int, int, int, list[int]]:
         """Return the next answer: the library's result, the servo's number, its error byte and its data."""
@@ -85,9 +90,14 @@ class DynamixelPackets:
             return int(self.handler.readTx(port, ids[0], address, size))
         return int(self.handler.syncReadTx(port, address, size, list(ids), len(ids), False))
 
-    def tell(self, port: Any, register: tuple[int, int], data: list[int], servos: int) -> int:
+    def tell(self, port: Any, register: tuple[int, int], data: list[int]) -> int:
         """See :meth:`FeetechPackets.tell`."""
         return int(self.handler.syncWriteTxOnly(port, *register, data, len(data)))
+
+    def tell_one(self, port: Any, one: int, address: int, data: bytes) -> bool:
+        """See :meth:`FeetechPackets.tell_one`."""
+        result, error = self.handler.writeTxRx(port, one, address, len(data), list(data))
+        return bool(result == self.good and not error & 0x7F)
 
     def answer(self, port: Any) -> tuple[int, int, int, list[int]]:
         """See :meth:`FeetechPackets.answer`."""
@@ -99,8 +109,8 @@ class DynamixelPackets:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServoKind:
-    """One maker's bus: what its servos are, where their registers are, and what they report."""
+class BusKind:
+    """What is on a bus, and whose packets it speaks."""
 
     name: str
     library: str
@@ -109,10 +119,16 @@ class ServoKind:
     """The extra of rlstack that installs it."""
     packets: type[FeetechPackets] | type[DynamixelPackets]
     baud: int
-    """As the servos come, or as arms of them are set up."""
+    """As it comes."""
     models: Mapping[int, str]
     """Names of the models that the registers hold for, by model number."""
     model: Register
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServoKind(BusKind):
+    """One maker's servos: where their registers are, and what they report."""
+
     mode: Register
     position_modes: Mapping[int, str]
     """Values of ``mode`` in which the servo holds a position."""
