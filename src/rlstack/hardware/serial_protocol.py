@@ -127,5 +127,5 @@ def _hello(payload: bytes) -> Hello:
 
 
 def _state(payload: bytes) -> State:
-    *rest, flags = _STATE.unpack(payload)
-    return State(*rest, Flag(flags & 0x1F))
+    fields = _STATE.unpack(payload)
+    return State(*fields[:7], flags=Flag(fields[7] & 0x1F))

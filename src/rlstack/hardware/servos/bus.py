@@ -10,12 +10,14 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from rlstack.errors import UserError
 from rlstack.hardware.serial_port import lost_if_gone, why_not_open
 from rlstack.hardware.servos.kinds import BusKind, Register
 from rlstack.libraries import import_library
+
+Kind = TypeVar("Kind", bound=BusKind)
 
 _WAIT_S = 0.002
 """How long one read of the port may wait for bytes."""
@@ -41,7 +43,7 @@ class Answer:
         return register.decode(self.data[first : first + register.size])
 
 
-class ServoBus:
+class ServoBus(Generic[Kind]):
     """One bus. Not for several threads at once.
 
     Args:
@@ -52,7 +54,7 @@ class ServoBus:
         answer_s: How long an answer may take beside its time on the wire: the adapter's latency, and the servo's own.
     """
 
-    def __init__(self, kind: BusKind, port: str, baud: int, servos: Mapping[int, str], answer_s: float = 0.008) -> None:
+    def __init__(self, kind: Kind, port: str, baud: int, servos: Mapping[int, str], answer_s: float = 0.008) -> None:
         self.kind, self.port_name, self.servos = kind, port, dict(servos)
         self._baud, self._answer_s = baud, answer_s
         self._port: Any = None
