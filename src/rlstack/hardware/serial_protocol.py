@@ -127,5 +127,5 @@ def _hello(payload: bytes) -> Hello:
 
 
 def _state(payload: bytes) -> State:
-    fields = _STATE.unpack(payload)
-    return State(*fields[:7], flags=Flag(fields[7] & 0x1F))
+    time_ms, left, right, left_speed, right_speed, volts, percent, flags = _STATE.unpack(payload)
+    return State(time_ms, left, right, left_speed, right_speed, volts, percent, Flag(flags & 0x1F))
