@@ -6,10 +6,15 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from rlstack.interfaces.backend import BACKENDS
 from rlstack.kinds.manipulator.spec import Manipulator
 
 TURN = 4096
+STEP_S = 0.004
 
 Move = Callable[[list[float], list[bool], float], list[tuple[float, float]]]
 """Goals (ticks), torques and a time (s) to each servo's position (ticks) and speed (ticks/s)."""
@@ -50,3 +55,32 @@ def calibration(robot: Manipulator, offsets: list[int], path: Path) -> Path:
     }
     path.write_text(json.dumps(file, indent=4))
     return path
+
+
+class Weighing:
+    """Servos that move an arm with its weight: the robot file's arm in MuJoCo, in the time that passes.
+
+    Args:
+        robot: The arm.
+    """
+
+    def __init__(self, robot: Manipulator) -> None:
+        self._arm: Any = BACKENDS.load("mujoco")(robot)
+        self._arm.connect()
+        self._arm.reset({"joint_position": np.array([joint.rest for joint in robot.drives])})
+        self._middle = np.array([0.5 * (joint.lower + joint.upper) for joint in robot.drives])
+        self._ticks = np.array([0.5 * (low + high) for low, high in ranges(robot)])
+        self._joints = self._arm.read().signals["joint_position"]
+        self._left_s = 0.0
+
+    def __call__(self, goals: list[float], torques: list[bool], passed_s: float) -> list[tuple[float, float]]:
+        wanted = self._middle + (np.array(goals) - self._ticks) * 2.0 * math.pi / TURN
+        self._arm.write({"joint_target": np.where(torques, wanted, self._joints)})
+        self._left_s = min(self._left_s + passed_s, 0.2)  # a machine that was asleep makes no leap
+        while self._left_s >= STEP_S:
+            self._arm.step(STEP_S)
+            self._left_s -= STEP_S
+        signals = self._arm.read().signals
+        self._joints = signals["joint_position"]
+        ticks = self._ticks + (self._joints - self._middle) * TURN / (2.0 * math.pi)
+        return list(zip(ticks.tolist(), (signals["joint_velocity"] * TURN / (2.0 * math.pi)).tolist()))
