@@ -63,8 +63,10 @@ def test_a_turn_of_the_scanner_is_the_robot_files_rays(peer: RpLidarPeer) -> Non
 
 
 def test_a_scanner_that_is_pulled_out_comes_back(peer: RpLidarPeer) -> None:
-    captures = Captures(BURGER, {"lidar": f"scan:{peer.port}", "lidar_yaw": math.pi / 2.0})
+    options = {"lidar": f"scan:{peer.port}", "lidar_yaw": math.pi / 2.0, "zero_is_far": True}
+    captures = Captures(BURGER, options)
     captures.open()
+    assert np.isposinf(captures.capture("scan").arrays["ranges"][270])
     assert captures.capture("scan").arrays["ranges"][0] == pytest.approx(3.0)  # its front points to the left
     before = captures.capture("scan").time_s
     peer.scanning = False

@@ -15,7 +15,14 @@ from rlstack.hardware.captures.rplidar import RpLidar
 from rlstack.interfaces.backend import Capture
 from rlstack.robots import RobotSpec
 
-OPTIONS: dict[str, Any] = {"lidar": "", "lidar_baud": 115200, "lidar_yaw": 0.0, "camera": "", "camera_fps": 0.0}
+OPTIONS: dict[str, Any] = {
+    "lidar": "",
+    "lidar_baud": 115200,
+    "lidar_yaw": 0.0,
+    "zero_is_far": False,
+    "camera": "",
+    "camera_fps": 0.0,
+}
 """Options of a URI with their defaults: see docs/hardware.md."""
 
 
@@ -58,7 +65,9 @@ class Captures:
         given = {**OPTIONS, **(options or {})}
         self._sources: dict[str, Source] = {}
         for name, device in _named("lidar", given["lidar"], robot.lidars, robot.name).items():
-            self._sources[name] = RpLidar(robot.lidars[name], device, given["lidar_baud"], given["lidar_yaw"])
+            self._sources[name] = RpLidar(
+                robot.lidars[name], device, given["lidar_baud"], given["lidar_yaw"], zero_is_far=given["zero_is_far"]
+            )
         for name, device in _named("camera", given["camera"], robot.cameras, robot.name).items():
             self._sources[name] = VideoCamera(name, robot.cameras[name], device, given["camera_fps"])
 

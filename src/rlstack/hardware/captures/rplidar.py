@@ -49,7 +49,7 @@ class Revolution:
 
     Args:
         angles_rad: (nodes,) clockwise from the scanner's front, ascending.
-        ranges_m: (nodes,); NaN where nothing came back.
+        ranges_m: (nodes,); NaN or infinite where nothing came back.
     """
 
     angles_rad: Array
@@ -57,9 +57,14 @@ class Revolution:
 
 
 class NodeParser:
-    """Nodes of 5 bytes as revolutions. A node has three check bits alone, so a turn with one wrong node is dropped."""
+    """Nodes of 5 bytes as revolutions. A node has three check bits alone, so a turn with one wrong node is dropped.
 
-    def __init__(self) -> None:
+    Args:
+        silence_m: The range where nothing came back.
+    """
+
+    def __init__(self, silence_m: float = np.nan) -> None:
+        self._silence_m = silence_m
         self._came = b""
         self._nodes: list[tuple[float, float]] = []
         self._whole = False
@@ -100,7 +105,7 @@ class NodeParser:
     def _turn(self) -> Revolution:
         nodes = np.array(self._nodes)
         nodes = nodes[np.argsort(nodes[:, 0], kind="stable")]
-        return Revolution(nodes[:, 0], np.where(nodes[:, 1] > 0.0, nodes[:, 1], np.nan))
+        return Revolution(nodes[:, 0], np.where(nodes[:, 1] > 0.0, nodes[:, 1], self._silence_m))
 
 
 def rays(turn: Revolution, lidar: Lidar, yaw_rad: float = 0.0) -> Array:
@@ -135,17 +140,19 @@ class RpLidar:
         device: Its serial port.
         baud: 115200 (A1, A2M8) or 256000 (A2M12, A3).
         yaw_rad: Where its front points in the lidar's frame, counter-clockwise.
+        zero_is_far: Whether nothing that comes back means that nothing is within range; otherwise it is not measured.
 
     Raises:
         UserError: The robot file's lidar has several rings.
     """
 
-    def __init__(self, lidar: Lidar, device: str, baud: int, yaw_rad: float) -> None:
+    def __init__(self, lidar: Lidar, device: str, baud: int, yaw_rad: float, *, zero_is_far: bool) -> None:
         if lidar.rings != 1:
             raise UserError(f"The scanner on {device} has one ring, and the robot file's lidar has {lidar.rings}.")
         self._lidar, self._yaw_rad = lidar, yaw_rad
+        self._silence_m = np.inf if zero_is_far else np.nan
         self._port = SerialPort(device, baud)
-        self._parser = NodeParser()
+        self._parser = NodeParser(self._silence_m)
         self._thread: threading.Thread | None = None
         self._ending = threading.Event()
         self._newest: Capture | None = None
@@ -208,7 +215,7 @@ class RpLidar:
             )
         port.set_dtr(False)  # the A1's motor
         port.write(request(MOTOR, _FULL_SPEED.to_bytes(2, "little")))  # the A2's
-        self._parser = NodeParser()
+        self._parser = NodeParser(self._silence_m)
         port.write(request(SCAN))
         rest = self._described(_NODES)
         self._turned_s = time.time()
