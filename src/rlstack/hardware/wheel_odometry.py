@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from typing import Any
 
 import numpy as np
 
@@ -30,16 +31,17 @@ class DifferentialWheels:
     """
 
     def __init__(self, robot: RobotSpec, driver: str) -> None:
-        if not isinstance(robot, WheeledBase) or robot.drive != "differential" or len(robot.wheels) != 2:
+        base: Any = robot
+        if not robot.is_mobile_base or base.drive != "differential" or len(base.wheels) != 2:
             raise UserError(
                 f"{robot.name} is not a differential base with two wheels: the driver '{driver}' moves those, such as"
                 " turtlebot3_burger."
             )
-        sides = [wheel.position_m[1] for wheel in robot.wheels]
-        self.robot = robot
+        self.robot: WheeledBase = base
+        sides = [wheel.position_m[1] for wheel in self.robot.wheels]
         self.left, self.right = (0, 1) if sides[0] > 0.0 else (1, 0)
         """Their places in every joint array."""
-        self.radius_m = robot.wheels[0].radius_m
+        self.radius_m = self.robot.wheels[0].radius_m
         self.track_m = abs(sides[0]) + abs(sides[1])
         """Distance between the wheels."""
 

@@ -27,6 +27,8 @@ _SILENT_S = 1.0
 _AGAIN_S = 0.5
 _FEWEST = 50
 """Nodes of a revolution that counts."""
+_END_RAD = 0.5
+"""How far from straight ahead a turn may begin and end."""
 _BACK_RAD = 0.1
 """By how much an angle may go back from one node to the next: they are interpolated."""
 
@@ -86,7 +88,10 @@ class NodeParser:
             angle = math.radians((node[2] << 7 | node[1] >> 1) / 64.0)
             far = (node[4] << 8 | node[3]) / 4000.0
             if first & 1:
-                if self._whole and len(self._nodes) >= _FEWEST:
+                if angle > _END_RAD:
+                    self._drop()  # turns begin ahead
+                    continue
+                if self._whole and len(self._nodes) >= _FEWEST and self._nodes[-1][0] > 2.0 * math.pi - _END_RAD:
                     found.append(self._turn())
                 self._nodes, self._whole = [], True
             elif self._nodes and angle < self._nodes[-1][0] - _BACK_RAD:

@@ -17,7 +17,6 @@ from rlstack.hardware.servos.calibration import MotorCalibration, TickScale, rea
 from rlstack.hardware.servos.kinds import Register, ServoKind
 from rlstack.hardware.uri import parse_uri
 from rlstack.interfaces.backend import Reading
-from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.joints import clip_targets
 
 _LOW_VOLTAGE_S = 0.5
@@ -67,7 +66,7 @@ class ServoArm(LinkedRobot):
                 "answer_ms": (0.5, 200.0),
             },
         )
-        if not isinstance(robot, Manipulator):
+        if not robot.end_effector:
             raise UserError(f"{robot.name} is a {robot.kind}: the driver '{self.NAME}' moves arms, such as so100.")
         if not given.path:
             raise UserError(f"The URI '{uri}' names no port: the driver '{self.NAME}' takes {example}.")
