@@ -46,7 +46,7 @@ def frames(chance: random.Random) -> Iterator[bytes]:
 
 
 def parser() -> Callable[[bytes], bool]:
-    end = bytes(turn(random.Random(0))[:5])
+    end = bytes(turn(random.Random(0))[:40])
 
     def parse(data: bytes) -> bool:
         return bool(NodeParser().feed(data + end))

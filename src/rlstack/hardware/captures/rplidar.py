@@ -29,6 +29,8 @@ _FEWEST = 50
 """Nodes of a revolution that counts."""
 _END_RAD = 0.5
 """How far from straight ahead a turn may begin and end."""
+_SURE = 6
+"""Good nodes after a turn, without which it does not count."""
 _BACK_RAD = 0.1
 """By how much an angle may go back from one node to the next: they are interpolated."""
 
@@ -69,6 +71,8 @@ class NodeParser:
         self._silence_m = silence_m
         self._came = b""
         self._nodes: list[tuple[float, float]] = []
+        self._waiting: Revolution | None = None
+        """A turn until a few nodes behind it have shown that its end was no accident."""
         self._whole = False
         """Whether the present turn has been followed from its beginning, without a wrong node."""
         self.bad = 0
@@ -92,20 +96,23 @@ class NodeParser:
                     self._drop()  # turns begin ahead
                     continue
                 if self._whole and len(self._nodes) >= _FEWEST and self._nodes[-1][0] > 2.0 * math.pi - _END_RAD:
-                    found.append(self._turn())
+                    self._waiting = self._turn()
                 self._nodes, self._whole = [], True
             elif self._nodes and angle < self._nodes[-1][0] - _BACK_RAD:
                 self._drop()
             if angle > 2.0 * math.pi + _BACK_RAD:
                 self._drop()
             self._nodes.append((angle, far))
+            if self._waiting is not None and len(self._nodes) > _SURE:
+                found.append(self._waiting)
+                self._waiting = None
             if len(self._nodes) > 20000:
                 self._drop()
         return found
 
     def _drop(self) -> None:
         self.bad += self._whole
-        self._nodes, self._whole = [], False
+        self._nodes, self._whole, self._waiting = [], False, None
 
     def _turn(self) -> Revolution:
         nodes = np.array(self._nodes)
