@@ -16,7 +16,7 @@ import rlstack.hardware.drivers as drivers
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import BACKENDS, Backend, Located
 from tests.support.peers import Peer, peer_of
-from tests.support.waiting import soon
+from tests.support.waiting import SOON_S, soon
 
 DRIVERS = [module.name for module in pkgutil.iter_modules(drivers.__path__) if not module.name.startswith("_")]
 
