@@ -35,6 +35,7 @@ from rlstack.bringup.supervisor import Supervisor
 from rlstack.bringup.system import chosen_robot, deploy_system
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
+from rlstack.interfaces.kind_signals import command_of
 from rlstack.interfaces.messages import stamp_to_ns
 from rlstack.nodes.executor import ControlExecutor
 from rlstack.nodes.kind_topics import kind_topics
@@ -104,7 +105,7 @@ class Listener:
         if periods:
             for topic, serve, quality in (
                 (kind.observed, self._on_observation, topics.quality("sensor_in")),
-                (kind.command_topic, self._on_command, topics.quality("command")),
+                (command_of(robot).topic, self._on_command, topics.quality("command")),
             ):
                 self.node.create_subscription(topics.type_of(topic), topic, serve, quality)
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.interfaces.kind_signals import command_range, element_names, shape_of, sizes
+from rlstack.interfaces.kind_signals import command_of, command_range, element_names, shape_of, sizes
 from rlstack.interfaces.signals import COMMANDED, DYNAMIC, ROBOT_SIZES, SENSED
 from rlstack.robots import load_robot, robot_names
+from tests.support.robots import under_an_autopilot
 
 
 @pytest.mark.parametrize("name", robot_names())
@@ -38,12 +39,21 @@ def test_shapes_are_the_robots_but_for_what_differs_from_call_to_call() -> None:
         ("turtlebot3_burger", "twist", (0.22, 2.84)),
         ("crowdnav_robot", "planar_twist", (1.0, 1.0, 1.0)),
         ("crazyflie", "rotor_speed", None),
+        ("crazyflie under an autopilot", "rates_thrust", None),
     ],
 )
 def test_each_robot_takes_its_own_command(name: str, command: str, most: tuple[float, ...] | None) -> None:
-    robot = load_robot(name)
+    robot = under_an_autopilot() if name.endswith("autopilot") else load_robot(name)
+    assert command_of(robot) is COMMANDED[command]
     low, high = command_range(robot, command)
     assert most is None or (high == most and low == tuple(-x for x in most))
-    for other in {"twist", "planar_twist", "rotor_speed"} - {command}:
+    for other in {"twist", "planar_twist", "rotor_speed", "rates_thrust"} - {command}:
         with pytest.raises(UserError, match=f"no limits for the command '{other}'"):
             command_range(robot, other)
+
+
+def test_rates_go_as_far_as_the_file_says_and_thrust_as_far_as_the_rotors_lift() -> None:
+    robot = under_an_autopilot()
+    low, high = command_range(robot, "rates_thrust")
+    assert low == (-6.0, -5.0, -3.0, 0.0) and high[:3] == (6.0, 5.0, 3.0)
+    assert high[3] == pytest.approx(4 * 2.8816e-8 * 2272.6**2 / 0.027)

@@ -9,11 +9,13 @@ from rclpy.serialization import serialize_message
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import RotorMessage
+from rlstack.interfaces.rates_messages import RatesMessage
 from rlstack.interfaces.trajectory_messages import TrajectoryMessage
 from rlstack.interfaces.twist_messages import TwistMessage
 from rlstack.nodes.kind_topics import kind_topics
 from rlstack.robots import load_robot
 from rlstack.sim.backends.mujoco import MujocoBackend
+from tests.support.robots import under_an_autopilot
 
 STAMPED = {"cmd_vel_type": "TwistStamped"}
 
@@ -78,3 +80,13 @@ def test_an_arm_takes_targets_by_name_and_shows_its_joints() -> None:
     plain = kind_topics(robot)(robot, {**given, "cmd_joints_type": "Float64MultiArray"})  # type: ignore[arg-type]
     stamp, command = plain.read(serialize_message(TrajectoryMessage(names, plain=True).fill(7, target)))
     assert stamp is None and command["joint_target"].tolist() == target.tolist()
+
+
+def test_a_quadrotor_under_an_autopilot_takes_rates_and_thrust_instead() -> None:
+    robot = under_an_autopilot()
+    kind = kind_topics(robot)(robot, {})  # type: ignore[arg-type]
+    message = RatesMessage()
+    assert kind.command_topic == "cmd/rates" and kind.command_type is type(message.message)
+    stamp, command = kind.read(serialize_message(message.fill(7, np.array([0.1, 0.2, 0.3, 9.0]))))
+    assert stamp == 7 and command["rates_thrust"].tolist() == [0.1, 0.2, 0.3, 9.0]
+    assert kind.read(serialize_message(message.fill_off(5))) == (5, {})

@@ -14,6 +14,7 @@ from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.robots import load_robot, robot_names
 from rlstack.robots.spec import digest, robot_files
+from tests.support.robots import under_an_autopilot
 
 ARM = """
 name: two_links
@@ -41,6 +42,12 @@ def arm(folder: Path, model: str, description: str = "An arm", text: str = "<rob
 def test_the_robots_that_come_with_rlstack_differ() -> None:
     names = robot_names()
     assert len({load_robot(name).sha256 for name in names}) == len(names)
+
+
+def test_a_robot_keeps_the_digest_that_it_had_before_there_were_rate_loops() -> None:
+    before = "3dea71d99f7b6a481d4e1abf16fcb42ea4c22a843f807480c3c7bdaa1114612b"  # of released policies' records
+    assert load_robot("crazyflie").sha256 == before
+    assert under_an_autopilot("crazyflie").sha256 != before
 
 
 def test_it_is_the_same_in_every_process() -> None:

@@ -279,3 +279,17 @@ def test_no_robot_has_a_number_beyond_this_world(name: str, number: float) -> No
         inner[path[-1]] = number
         with pytest.raises(UserError, match=r"mine\.yaml: "):
             schema.load(kind, changed, "mine.yaml")
+
+
+def test_a_rate_loop_must_leave_room_below_the_limit_of_the_guard(tmp_path: Path) -> None:
+    loop = {
+        "time_constant_s": 0.03,
+        "yaw_time_constant_s": 0.08,
+        "rates_max_rad_s": [6.0, 6.0, 20.0],
+        "rate_change_rad_s2": 600.0,
+        "thrust_change_m_s3": 1000.0,
+    }
+    message = refused(tmp_path, lambda data: data.update(rate_loop=loop))
+    assert (
+        "rates_max_rad_s: [6.0, 6.0, 20.0] is not allowed: must be below limits.angular_velocity_rad_s (20" in message
+    )

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rlstack.kinds.quadrotor.spec import Quadrotor, QuadrotorLimits, RigidBody, Rotor, RotorModel, load_quadrotor
+from rlstack.kinds.quadrotor.spec import (
+    Quadrotor,
+    QuadrotorLimits,
+    RateLoop,
+    RigidBody,
+    Rotor,
+    RotorModel,
+    load_quadrotor,
+)
 from rlstack.kinds.wheeled_base.spec import (
     Chassis,
     Contact,
@@ -133,3 +141,15 @@ def car() -> WheeledBase:
         ),
         sensors={"odom": Sensor(rate_hz=50.0)},
     )
+
+
+def under_an_autopilot(name: str = "crazyflie") -> Quadrotor:
+    """Return a quadrotor that takes rates and thrust."""
+    loop = RateLoop(
+        time_constant_s=0.03,
+        yaw_time_constant_s=0.08,
+        rates_max_rad_s=(6.0, 5.0, 3.0),
+        rate_change_rad_s2=600.0,
+        thrust_change_m_s3=1000.0,
+    )
+    return replace(load_quadrotor(name), rate_loop=loop)

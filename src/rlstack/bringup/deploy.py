@@ -21,6 +21,7 @@ from rlstack.bringup.verification_check import only_simulator, require_verificat
 from rlstack.errors import UserError
 from rlstack.files import write_json
 from rlstack.interfaces import topics
+from rlstack.interfaces.kind_signals import command_of
 from rlstack.interfaces.nav2_messages import PACKAGE as NAV2_MESSAGES
 from rlstack.nodes.kind_topics import kind_topics
 from rlstack.policies import family_departures, load_policy
@@ -207,9 +208,10 @@ def simulate(robot: str = "crazyflie", backend: str = "mujoco", *, params_file: 
     Args and errors as in :func:`rlstack.bringup.system.simulate_system`.
     """
     system = simulate_system(robot, backend, params_file=params_file, **options)
-    kind = kind_topics(load_robot(robot))
+    spec = load_robot(robot)
+    kind, takes = kind_topics(spec), command_of(spec).topic
     for space in robot_group(robot, backend, **options).namespaces:
-        print(f"{space}: {kind.observed} and its other sensors; subscribes to {kind.command_topic}, {topics.RESET}")
+        print(f"{space}: {kind.observed} and its other sensors; subscribes to {takes}, {topics.RESET}")
     return supervise(system)
 
 

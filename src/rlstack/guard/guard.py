@@ -25,8 +25,7 @@ from rlstack.guard.ending import Ending
 from rlstack.guard.observation import Stamped, parse
 from rlstack.guard.policy_monitor import SLACK_S, Clock, PolicyMonitor
 from rlstack.guard.rate import RateMonitor
-from rlstack.interfaces.kind_signals import shape_of
-from rlstack.interfaces.signals import COMMANDED
+from rlstack.interfaces.kind_signals import command_of, shape_of
 
 Signals = Mapping[str, NDArray[np.floating]]
 Seen = TypeVar("Seen", bound=Stamped)
@@ -48,8 +47,6 @@ class Guard(Ending, ABC, Generic[Seen]):
 
     CONFIG: ClassVar[Any]
     """Class of its configuration, a :class:`rlstack.guard.config.GuardConfig`."""
-    COMMAND: ClassVar[str]
-    """Name of the commanded signal."""
     LIVE: ClassVar[frozenset[str]] = frozenset()
     """Limits that may change while it runs; :meth:`adopt` passes them on to where they apply."""
     SAFE_MODE: ClassVar[Mode]
@@ -72,7 +69,9 @@ class Guard(Ending, ABC, Generic[Seen]):
     def __init__(self, robot: Any, config: Any = None) -> None:
         self.robot = robot
         self.config = config = config or self.CONFIG.from_robot(robot)
-        self.elements = int(shape_of(COMMANDED[self.COMMAND], robot)[0])
+        self.command = command_of(robot)
+        """The command that it limits."""
+        self.elements = int(shape_of(self.command, robot)[0])
         """Width of a command."""
         self.mode: Mode = CommonMode.DISARMED
         self.reason = "not armed yet"

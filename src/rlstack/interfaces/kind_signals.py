@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rlstack.errors import UserError
-from rlstack.interfaces.signals import IMAGE_CAMERAS, ROBOT_SIZES, Signal, camera_of
+from rlstack.interfaces.signals import COMMANDED, IMAGE_CAMERAS, ROBOT_SIZES, Signal, camera_of
 from rlstack.kinds import find_kind
 from rlstack.robots import RobotSpec
 
@@ -19,6 +19,10 @@ class KindSignals:
     def element_names(self, robot: Any) -> dict[str, tuple[str, ...]]:
         """Return the names of the robot's elements by the name of their size, such as ``rotors``."""
         return {"joints": tuple(joint.name for joint in robot.drives)} if robot.drives else {}
+
+    def command(self, robot: Any) -> str:
+        """Return the name of the command that moves the robot."""
+        return "joint_target"
 
     def command_range(self, robot: Any, name: str) -> Range | None:
         """Return the range of a command; None if the robot does not take it.
@@ -67,6 +71,11 @@ def shape_of(signal: Signal, robot: RobotSpec) -> tuple[int | str, ...]:
                 f"The robot '{robot.name}' has no {why}, so it has no '{signal.name}'. Choose another signal or robot."
             )
     return tuple(known.get(size, size) if isinstance(size, str) else size for size in signal.shape)
+
+
+def command_of(robot: RobotSpec) -> Signal:
+    """Return the command that moves a robot: what its guard limits, and its backend takes."""
+    return COMMANDED[signals_of(robot).command(robot)]
 
 
 def command_range(robot: RobotSpec, name: str) -> Range:

@@ -44,6 +44,7 @@ _BATTERY = ("battery", "sensor_msgs/msg/BatteryState")
 _SCAN = ("scan", "sensor_msgs/msg/LaserScan")
 _PEOPLE = ("people", "sensor_msgs/msg/PointCloud2")
 _TWIST = ("cmd_vel", "geometry_msgs/msg/TwistStamped")
+_RATES = ("cmd/rates", "geometry_msgs/msg/TwistStamped")
 _OBJECT = ("object", "geometry_msgs/msg/PoseStamped")
 _MAP = ("map", "nav_msgs/msg/OccupancyGrid")
 
@@ -143,6 +144,14 @@ COMMANDED: dict[str, Signal] = {
     s.name: s
     for s in (
         Signal("rotor_speed", ("rotors",), "rad/s", "", "cmd/rotors", "sensor_msgs/msg/JointState", "velocity"),
+        Signal(
+            "rates_thrust",
+            (4,),
+            "rad/s, rad/s, rad/s, m/s^2",
+            "base_link",
+            *_RATES,
+            "twist.angular.x, twist.angular.y, twist.angular.z, twist.linear.z",
+        ),
         Signal("twist", (2,), "m/s, rad/s", "base_link", *_TWIST, "twist.linear.x, twist.angular.z"),
         Signal(
             "planar_twist",
@@ -164,7 +173,8 @@ COMMANDED: dict[str, Signal] = {
         Signal("waypoint", (3,), "m", "odom", *_GOAL, "pose.position"),
     )
 }
-"""Commands of policies; the policy node publishes them under ``policy/``, the guard under the topic itself."""
+"""Commands of policies; the policy node publishes them under ``policy/``, the guard under the topic itself.
+``rates_thrust`` is the roll, pitch and yaw rate, and the collective thrust per mass along the body's z."""
 
 
 def camera_of(signal: Signal) -> str:

@@ -27,10 +27,14 @@ GOAL_REFUSED = "goal/refused"
 LATCHED = frozenset({GOAL, GOAL_PATH})
 """Topics whose last value holds until it is replaced."""
 ROTOR_COMMAND = "cmd/rotors"
+RATES_COMMAND = "cmd/rates"
+"""Body rates and collective thrust, for a quadrotor whose autopilot controls its rates."""
 TWIST_COMMAND = "cmd_vel"
 JOINT_COMMAND = "cmd/joints"
 EXTERNAL_POSE = "external_pose"
 """Pose of a robot that does not measure its own position, from motion capture or visual odometry."""
+COMMANDS = (ROTOR_COMMAND, RATES_COMMAND, TWIST_COMMAND, JOINT_COMMAND)
+"""Topics of commands to robots; each robot takes one of them."""
 OBJECT = "object"
 """Pose of the object that an arm handles, from a tracker."""
 PEOPLE = "people"
@@ -92,6 +96,7 @@ TYPES: dict[str, str] = {
     GOAL_REACHED: "std_msgs/msg/Bool",
     GOAL_REFUSED: "std_msgs/msg/String",
     ROTOR_COMMAND: "sensor_msgs/msg/JointState",
+    RATES_COMMAND: "geometry_msgs/msg/TwistStamped",
     TWIST_COMMAND: "geometry_msgs/msg/TwistStamped",
     JOINT_COMMAND: "trajectory_msgs/msg/JointTrajectory",
     EXTERNAL_POSE: "geometry_msgs/msg/PoseStamped",

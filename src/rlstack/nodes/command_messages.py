@@ -1,4 +1,4 @@
-"""Command messages, refilled for every command: named rotors, twists of bases, named joints of arms."""
+"""Command messages, refilled for every command: named rotors or body rates, twists of bases, named joints of arms."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import RotorMessage
+from rlstack.interfaces.rates_messages import RatesMessage
 from rlstack.interfaces.signals import commanded
 from rlstack.interfaces.trajectory_messages import TrajectoryMessage
 from rlstack.interfaces.twist_messages import TwistMessage
@@ -89,10 +90,12 @@ def command_message(
         UserError: There is no such signal, or no message for it.
     """
     wanted = commanded(signal)
-    if wanted.type == topics.TYPES[topics.TWIST_COMMAND]:
+    if wanted.topic == topics.RATES_COMMAND:
+        return RatesMessage()
+    if wanted.topic == topics.TWIST_COMMAND:
         return TwistCommand(plain=plain)
-    if wanted.type == topics.TYPES[topics.ROTOR_COMMAND]:
+    if wanted.topic == topics.ROTOR_COMMAND:
         return RotorMessage(topics.message_type(wanted.type)(), names)
-    if wanted.type == topics.TYPES[topics.JOINT_COMMAND]:
+    if wanted.topic == topics.JOINT_COMMAND:
         return TrajectoryMessage(names, plain=plain, reach_s=reach_s)
     raise UserError(f"No node sends the command '{signal}' ({wanted.type}) yet.")

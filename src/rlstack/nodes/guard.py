@@ -17,7 +17,7 @@ from rlstack.interfaces.cdr import compile_reader
 from rlstack.interfaces.kind_signals import element_names
 from rlstack.interfaces.messages import NANOSECONDS
 from rlstack.interfaces.signal_reader import SignalReader, topic_reader
-from rlstack.interfaces.signals import COMMANDED, SENSED
+from rlstack.interfaces.signals import SENSED
 from rlstack.interfaces.timing import Arrival, StampClock
 from rlstack.kinds import find_kind
 from rlstack.nodes.command_messages import command_message, without_stamps
@@ -93,7 +93,7 @@ class GuardNode(GuardEnding, ManagedNode):
         if ignored := leave_to_others(guard.CONFIG, robot, self.parameters):
             self.get_logger().warning(ignored)
         self._limits = GuardLimits(self.guard, self.parameters)
-        signal = COMMANDED[self.guard.COMMAND]
+        signal = self.guard.command
         self._topic = signal.topic
         observed = [SENSED[name] for name in self.guard.OBSERVED]
         names = element_names(robot).get(str(signal.shape[0]), ())
@@ -224,7 +224,7 @@ class GuardNode(GuardEnding, ManagedNode):
             self._on_rivals(self._policies.rivals())
         try:
             stamped, command = self._read_command(data)
-            stamp, numbers = stamped or 0, command[self.guard.COMMAND]  # 0 is not special: its age must be known
+            stamp, numbers = stamped or 0, command[self.guard.command.name]  # 0 is not special: its age must be known
         except MalformedMessage:  # dropped, as by every node: if it was the policy's, its command is late
             raise
         except ValueError as error:

@@ -10,6 +10,7 @@ from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Backend, Signals
+from rlstack.interfaces.kind_signals import command_of
 from rlstack.interfaces.messages import JointMessage
 from rlstack.interfaces.signal_reader import SignalReader
 from rlstack.interfaces.signals import SENSED
@@ -122,7 +123,6 @@ class KindTopics(ABC):
 
     observed: str
     """The topic whose stamps commands answer. It is published last of all sensed topics, at the control rate."""
-    command_topic: str
     command_type: Any
     """The message class."""
     timeout_s: float | None = None
@@ -131,6 +131,7 @@ class KindTopics(ABC):
     def __init__(self, robot: Any, parameters: ParameterSet) -> None:
         self._robot = robot
         self._names = tuple(joint.name for joint in robot.drives)
+        self.command_topic = command_of(robot).topic
 
     @classmethod
     def goal_point(cls, robot: Any, inputs: Collection[str]) -> GoalPoint:
@@ -193,8 +194,6 @@ class KindTopics(ABC):
 
 class JointTargetTopics(KindTopics):
     """A robot with joint position commands: a fixed arm or a legged robot; a command without joints stops it."""
-
-    command_topic = topics.JOINT_COMMAND
 
     def __init__(self, robot: Any, parameters: ParameterSet) -> None:
         super().__init__(robot, parameters)

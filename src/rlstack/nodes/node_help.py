@@ -10,7 +10,7 @@ from typing import Any
 from rlstack.interfaces import topics
 from rlstack.nodes.parameters import Parameter
 
-_COMMANDS = f"{topics.ROTOR_COMMAND}, {topics.TWIST_COMMAND} or {topics.JOINT_COMMAND}"
+_COMMANDS = f"{', '.join(topics.COMMANDS[:-1])} or {topics.COMMANDS[-1]}"
 _POLICY_COMMANDS = f"{topics.POLICY_PREFIX}{_COMMANDS}"
 TOPICS: dict[str, tuple[tuple[str, str], ...]] = {
     "robot": (

@@ -107,8 +107,7 @@ def recorded_topics(robot: RobotSpec) -> dict[str, str]:
     absolute = (topics.TF, topics.TF_STATIC, topics.CLOCK, topics.WORLD_MARKERS)
     shown = (topics.MARKERS, topics.ROBOT_DESCRIPTION, topics.DIAGNOSTICS)
     common = {name: kind for name, kind in topics.TYPES.items() if name not in (*absolute, *shown)}
-    commands = (topics.ROTOR_COMMAND, topics.TWIST_COMMAND, topics.JOINT_COMMAND)
-    common |= {topics.POLICY_PREFIX + name: topics.TYPES[name] for name in commands}
+    common |= {topics.POLICY_PREFIX + name: topics.TYPES[name] for name in topics.COMMANDS}
     for camera in robot.cameras:
         for what in (topics.IMAGE, topics.CAMERA_INFO):
             common[topics.camera_topic(camera, what)] = topics.CAMERA_TYPES[what]

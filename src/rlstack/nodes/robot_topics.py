@@ -7,8 +7,10 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Backend, Reading, Signals
+from rlstack.interfaces.kind_signals import command_of
 from rlstack.interfaces.messages import NANOSECONDS, BatteryMessage, ImuMessage, OdometryMessage, pose_message
 from rlstack.nodes.command_source import CommandSource, full_source
 from rlstack.nodes.frames import Frames, checked_prefix
@@ -46,7 +48,7 @@ class RobotTopics:
         on_command: Called with this and the command that was actually sent; empty if it was "off".
 
     Raises:
-        UserError: The node has no topics for robots of this kind.
+        UserError: The node has no topics for robots of this kind, or the backend does not take the robot's command.
     """
 
     def __init__(
@@ -61,6 +63,12 @@ class RobotTopics:
         self.prefix = f"{name}/" if name else ""
         first = checked_prefix(node.parameters["frame_prefix"])
         self.frames = Frames(first + self.prefix, first + topics.WORLD_FRAME, shared=bool(name))
+        if (takes := command_of(self.robot).name) not in backend.commanded:
+            raise UserError(
+                f"The robot {self.robot.name} takes the command {takes} by its file, but its backend"
+                f" {type(backend).__name__} takes {', '.join(backend.commanded) or 'none'}: choose a robot file and a"
+                " backend that agree."
+            )
         self.kind = kind_topics(self.robot)(self.robot, node.parameters)
         self.observed = self.kind.observed
         """The topic that commands answer."""

@@ -66,7 +66,7 @@ class Chain:
         inputs = [port.name for port in system.contract.inputs] if system.contract is not None else []
         sensed = {SENSED[name].topic for name in inputs if name in SENSED} - {topics.GOAL, topics.GOAL_PATH}
         self._sensor_topics = sorted({*sensed, drill.observed, *drill.TOPICS} - {topics.BATTERY, topics.PEOPLE})
-        command = drill.topics.command_topic
+        command = drill.command.topic
         self._command_topic = command
         changed = (*self._sensor_topics, topics.BATTERY, command)
         robot, guard = _obeying(robot), _obeying(guard)

@@ -14,9 +14,9 @@ from rlstack.bringup.drill.changes import Edit
 from rlstack.bringup.drill.fault import Fault
 from rlstack.bringup.robot_group import Point
 from rlstack.interfaces import topics
-from rlstack.interfaces.kind_signals import command_range, element_names
+from rlstack.interfaces.kind_signals import command_of, command_range, element_names
 from rlstack.interfaces.signal_reader import SignalReader
-from rlstack.interfaces.signals import COMMANDED, SENSED
+from rlstack.interfaces.signals import SENSED
 from rlstack.kinds import find_kind
 from rlstack.nodes.kind_topics import kind_topics
 from rlstack.robots import RobotSpec
@@ -51,7 +51,7 @@ class KindDrill(ABC):
         parameters: Any = {parameter.name: parameter.default for parameter in kind.PARAMETERS}
         self._topics = kind(robot, parameters)
         guard = find_kind(robot.kind).load("guard")
-        self.command = COMMANDED[guard.COMMAND]
+        self.command = command_of(robot)
         observed = [SENSED[name] for name in guard.OBSERVED]
         names = element_names(robot).get(str(self.command.shape[0]), ())
         self._read = SignalReader(

@@ -19,7 +19,6 @@ LISTENED_S = 1.5
 _SAME_CLOCK_S = 60.0
 """Stamps further than this from a clock are of another one."""
 _MALFORMED = "malformed on "
-_COMMANDS = (topics.ROTOR_COMMAND, topics.TWIST_COMMAND, topics.JOINT_COMMAND)
 _DISARMED, _ESTOP = OFF
 
 REMEDIES = {
@@ -155,7 +154,7 @@ class RobotListener:
         return {"topic": topic, "rate_hz": (len(arrived) - 1) / span_s if span_s else 0.0, "age_s": age_s}
 
     def _several_publishers(self) -> dict[str, list[str]]:
-        commands = [prefix + command for command in _COMMANDS for prefix in ("", topics.POLICY_PREFIX)]
+        commands = [prefix + command for command in topics.COMMANDS for prefix in ("", topics.POLICY_PREFIX)]
         found = {}
         for topic in (*commands, *self._arrived):
             publishers = self._node.get_publishers_info_by_topic(within(self._robot, topic))

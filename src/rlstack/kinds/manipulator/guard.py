@@ -65,7 +65,6 @@ class ManipulatorGuard(Guard[JointsSeen]):
     """
 
     CONFIG = ManipulatorGuardConfig
-    COMMAND = "joint_target"  # (joints,) rad or m
     OBSERVED = ("joint_position", "joint_velocity")
     SAFE_MODE = ManipulatorMode.HOLD
     TRANSITIONS = (

@@ -8,6 +8,7 @@ from collections import deque
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.errors import UserError
 from rlstack.guard.decision import CLOCK_ADVICE, CLOCK_JUMPED, CommonMode, Decision, Mode, Transition
 from rlstack.guard.guard import Guard, LimitedCommand, Signals
 from rlstack.guard.observation import Observation, parse
@@ -54,7 +55,6 @@ class QuadrotorGuard(Guard[Observation]):
     """
 
     CONFIG = QuadrotorGuardConfig
-    COMMAND = "rotor_speed"  # (rotors,) rad/s
     SAFE_MODE = QuadrotorMode.HOVER
     TRANSITIONS = (
         Transition(CommonMode.DISARMED, QuadrotorMode.TAKEOFF, "armed on the ground"),
@@ -83,6 +83,8 @@ class QuadrotorGuard(Guard[Observation]):
 
     def __init__(self, robot: Quadrotor, config: QuadrotorGuardConfig | None = None) -> None:
         super().__init__(robot, config)
+        if robot.rate_loop is not None:
+            raise UserError(f"{robot.name} takes rates and thrust, which the guard does not limit yet.")
         self._fallback = HoverFallback(robot, self.config)
         self._jumps = JumpCheck(robot, self.config)
         self.obstacles = ObstacleMonitor(robot, self.config)

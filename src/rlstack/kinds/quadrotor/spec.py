@@ -173,6 +173,22 @@ class QuadrotorLimits:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RateLoop:
+    """The rate loop of an autopilot: the robot takes body rates and collective thrust instead of rotor speeds."""
+
+    time_constant_s: float = value(unit="s", above=0.0)
+    """Time in which the roll and pitch rate cover 63% of a step, with motors and mixer."""
+    yaw_time_constant_s: float = value(unit="s", above=0.0)
+    """The same of the yaw rate."""
+    rates_max_rad_s: tuple[float, float, float] = value(unit="rad/s", above=0.0)
+    """Largest commanded roll, pitch and yaw rate."""
+    rate_change_rad_s2: float = value(unit="rad/s^2", above=0.0)
+    """Fastest change of a commanded rate."""
+    thrust_change_m_s3: float = value(unit="m/s^3", above=0.0)
+    """Fastest change of the commanded thrust per mass."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Quadrotor(RobotSpec):
     """Four rotors on one rigid body; ``base_link`` has its origin at the centre of mass."""
 
@@ -182,6 +198,7 @@ class Quadrotor(RobotSpec):
     rotor_model: RotorModel
     aerodynamics: Aerodynamics | None = None
     battery: Battery | None = None
+    rate_loop: RateLoop | None = None
     limits: QuadrotorLimits
 
     family = QuadrotorFamily()
@@ -200,6 +217,18 @@ class Quadrotor(RobotSpec):
             raise ValueError(
                 f"rotor_model: the rotors lift {self.thrust_to_weight:.2f} times the weight: must be above 1."
             )
+        if self.rate_loop is not None and max(self.rate_loop.rates_max_rad_s) >= self.limits.angular_velocity_rad_s:
+            raise ValueError(
+                f"rate_loop.rates_max_rad_s: {list(self.rate_loop.rates_max_rad_s)} is not allowed: must be below"
+                f" limits.angular_velocity_rad_s ({self.limits.angular_velocity_rad_s}), at which the guard takes over."
+            )
+
+    def identity(self) -> dict[str, Any]:
+        """Return its identity; a robot without a rate loop has that of before there were any."""
+        data = super().identity()
+        if self.rate_loop is None:
+            del data["rate_loop"]
+        return data
 
     @property
     def rotor_names(self) -> tuple[str, ...]:
@@ -224,8 +253,14 @@ class Quadrotor(RobotSpec):
         )
 
     def output_numbers(self) -> dict[str, Any]:
-        """Return mass, inertia, rotors and limits: what a rotor speed means."""
+        """Return what a command means: mass, inertia, rotors and limits, or the rate loop with thrust and limits."""
         body, model = self.body, self.rotor_model
+        if self.rate_loop is not None:
+            return {
+                "rate_loop": to_data(self.rate_loop),
+                "thrust_max_m_s2": self.thrust_max_m_s2,
+                "limits": to_data(self.limits),
+            }
         return {
             "mass_kg": body.mass_kg,
             "inertia_kg_m2": list(body.inertia_kg_m2),
@@ -250,6 +285,11 @@ class Quadrotor(RobotSpec):
         """Largest collective thrust over weight."""
         top = float(self.rotor_model.thrust(np.array(self.rotor_model.speed_max_rad_s)))
         return len(self.rotors) * top / self.weight_n
+
+    @property
+    def thrust_max_m_s2(self) -> float:
+        """Largest collective thrust per mass, m/s^2."""
+        return self.thrust_to_weight * STANDARD_GRAVITY
 
     @property
     def hover_speed_rad_s(self) -> float:

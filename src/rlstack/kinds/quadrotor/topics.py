@@ -1,4 +1,4 @@
-"""Quadrotors on the robot node's topics: named rotor speeds; an empty command means "off"."""
+"""Quadrotors on the robot node's topics: named rotor speeds, or rates and thrust, and what means "off"."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Backend, Signals
 from rlstack.interfaces.image_reader import DepthReader
 from rlstack.interfaces.messages import RotorMessage
+from rlstack.interfaces.rates_messages import RatesReader
 from rlstack.interfaces.signal_reader import SignalReader
 from rlstack.interfaces.signals import COMMANDED
 from rlstack.kinds.quadrotor.guard import QuadrotorGuard
@@ -63,6 +64,23 @@ class ObstacleSubscriptions(GuardSubscriptions):
             self.counts[f"{topic}s"] += 1
 
 
+class RotorReader:
+    """Reads a serialized command of rotor speeds; call it with the data.
+
+    Args:
+        robot: The robot, whose rotors are named.
+    """
+
+    def __init__(self, robot: Quadrotor) -> None:
+        kind = topics.type_of(topics.ROTOR_COMMAND)
+        self._read = SignalReader(kind, {_SPEED: COMMANDED[_SPEED].field}, {_SPEED: robot.rotor_names})
+
+    def __call__(self, data: bytes) -> tuple[int, Signals]:
+        """Return the stamp, ns, and rotor speeds (rotors,) rad/s in the file's order; no command: stop the motors."""
+        stamp, command = self._read(data)
+        return stamp, command if len(command[_SPEED]) else {}
+
+
 class QuadrotorTopics(KindTopics):
     """See :class:`rlstack.nodes.kind_topics.KindTopics`."""
 
@@ -70,17 +88,15 @@ class QuadrotorTopics(KindTopics):
     GUARD_SUBSCRIPTIONS = ObstacleSubscriptions
 
     observed = topics.ODOM
-    command_topic = topics.ROTOR_COMMAND
 
     def __init__(self, robot: Quadrotor, parameters: ParameterSet) -> None:
         super().__init__(robot, parameters)
-        self.command_type = topics.type_of(topics.ROTOR_COMMAND)
-        self._read = SignalReader(self.command_type, {_SPEED: COMMANDED[_SPEED].field}, {_SPEED: robot.rotor_names})
+        self.command_type = topics.type_of(self.command_topic)
+        self._read: Callable[[bytes], tuple[int, Signals]] = RatesReader() if robot.rate_loop else RotorReader(robot)
 
     def read(self, data: bytes) -> tuple[int | None, Signals]:
-        """Return rotor speeds, rad/s, in the file's order."""
-        stamp, command = self._read(data)
-        return stamp, command if len(command[_SPEED]) else {}
+        """Return rotor speeds, rad/s, in the file's order; or rates and thrust."""
+        return self._read(data)
 
     def joint_states(self) -> tuple[str, Filler]:
         """Return rotor speeds as joint velocities."""

@@ -40,7 +40,6 @@ class QuadrupedGuard(Guard[Observation]):
     """
 
     CONFIG = QuadrupedGuardConfig
-    COMMAND = "joint_target"  # (joints,) rad
     SAFE_MODE = QuadrupedMode.STAND
     TRANSITIONS = (
         Transition(CommonMode.DISARMED, CommonMode.POLICY, "armed, about standing"),

@@ -54,7 +54,6 @@ class WheeledBaseGuard(Guard[Observation]):
     """
 
     CONFIG = WheeledBaseGuardConfig
-    COMMAND = "twist"  # (2,) m/s and rad/s
     SAFE_MODE = WheeledBaseMode.STOP
     TRANSITIONS = (
         Transition(CommonMode.DISARMED, CommonMode.POLICY, "armed"),

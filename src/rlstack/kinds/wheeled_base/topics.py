@@ -101,7 +101,6 @@ class WheeledBaseTopics(KindTopics):
     GUARD_SUBSCRIPTIONS = ScanAndGoalSubscriptions
     COMMAND_TYPE = TWIST_TYPE
     observed = topics.ODOM
-    command_topic = topics.TWIST_COMMAND
 
     def __init__(self, robot: WheeledBase, parameters: ParameterSet) -> None:
         robot.require_simulable()

@@ -17,10 +17,11 @@ from rlstack.tasks.core.pipeline import Pipeline, TermInfo, term_table
 Row = tuple[str, ...]
 
 COMMAND_NAMES: Mapping[str, tuple[str, ...]] = {
+    "rates_thrust": ("roll rate", "pitch rate", "yaw rate", "thrust"),
     "twist": ("ahead", "turning"),
     "planar_twist": ("ahead", "left", "turning"),
 }
-"""Elements of a wheeled base's command."""
+"""Elements of the commands whose elements the robot file does not name."""
 
 
 @dataclass(frozen=True)
