@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstack.arrays import Array
-from rlstack.control.mixer import Mixer, allocation, inverse_allocation, mix
+from rlstack.control.mixer import Mixer, mix
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.kinds.quadrotor.spec_allocation import allocation, inverse_allocation
 from tests.support import robots
 
 ROBOTS = {"crazyflie": robots.crazyflie(), "large": robots.large()}

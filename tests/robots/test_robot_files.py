@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from rlstack.control.hover import HoverController
-from rlstack.control.mixer import allocation, inverse_allocation
+from rlstack.control.hover_rates import RatesHoverController
+from rlstack.interfaces.kind_signals import command_of
 from rlstack.kinds.quadrotor.guard_config import QuadrotorGuardConfig
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
+from rlstack.kinds.quadrotor.spec_allocation import allocation, inverse_allocation
 from rlstack.robots import frames, robot_names
 from rlstack.robots.spec import robot_files
 from rlstack.sim.backends.mujoco import MujocoBackend
@@ -24,7 +26,9 @@ PUBLISHED = {
     "crazyflie_brushless": (0.04338, 1.88, 15896.0 / 21661.0),
     "flightmare": (0.73, 12.125, 0.246),
     "mrs_f330": (1.4, 2.595, 0.621),
+    "crazyflie_rates": (0.027, 2.25, 0.667),
     "racer": (0.782, 3.937, 0.281),
+    "racer_rates": (0.782, 3.937, 0.281),
     "x500": (2.0, 3.247, 0.555),
 }
 """Worked out from the sources' own numbers and units, by hand: what a slip in a conversion would change."""
@@ -35,7 +39,9 @@ ORDERS = {
     "crazyflie_brushless": (FR, BR, BL, FL),
     "flightmare": (FL, FR, BR, BL),
     "mrs_f330": (FR, BL, FL, BR),  # PX4 quadrotor x, motors 1 to 4
+    "crazyflie_rates": (FR, BR, BL, FL),
     "racer": (FR, BL, FL, BR),
+    "racer_rates": (FR, BL, FL, BR),
     "x500": (FR, BL, FL, BR),
 }
 COUNTER_CLOCKWISE = {FR, BL}
@@ -109,7 +115,8 @@ def test_the_limits_leave_room_to_fly(name: str) -> None:
 def test_the_fallback_controller_holds_it_in_the_generated_model(name: str) -> None:
     robot = load_quadrotor(name)
     goal, period = np.array([0.0, 0.0, 1.0]), 1.0 / robot.control_rate_hz
-    controller, backend = HoverController(robot), MujocoBackend(robot, noise_seed=1)
+    controller = HoverController(robot) if robot.rate_loop is None else RatesHoverController(robot)
+    backend = MujocoBackend(robot, noise_seed=1)
     backend.connect()
     backend.reset(
         {
@@ -119,7 +126,6 @@ def test_the_fallback_controller_holds_it_in_the_generated_model(name: str) -> N
             "rotor_speed": np.full(4, robot.hover_speed_rad_s),
         }
     )
-    controller.reset(robot.hover_speed_rad_s)
     log = []
     for _ in range(round(5.0 / period)):
         seen = backend.read().signals
@@ -127,7 +133,7 @@ def test_the_fallback_controller_holds_it_in_the_generated_model(name: str) -> N
         command = controller.command(
             seen["position"], seen["orientation"], velocity, seen["angular_velocity"], goal, 0.0, period
         )
-        backend.write({"rotor_speed": command})
+        backend.write({command_of(robot).name: command})
         backend.step(period)
         now = seen["orientation"]
         log.append((*(seen["position"] - goal), float(frames.tilt(now)), float(frames.yaw(now))))

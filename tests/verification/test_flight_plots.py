@@ -50,9 +50,7 @@ def hovering(flights):
 
 
 def test_one_picture_for_each_question_with_caption_and_light_background(flights):
-    plots = pictures(
-        {"batch": flights(settling(30), labels=["a", "b", "c"] * 10)}, rotor_names=["m1", "m2", "m3", "m4"]
-    )
+    plots = pictures({"batch": flights(settling(30), labels=["a", "b", "c"] * 10)}, commands=["m1", "m2", "m3", "m4"])
     assert [plot.name for plot in plots] == NAMES
     for plot in plots:
         assert plot.title and plot.caption.endswith(".")

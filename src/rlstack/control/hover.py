@@ -12,13 +12,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.arrays import Array
-from rlstack.control.mixer import Mixer, allocation
-from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.control.mixer import Mixer
+from rlstack.kinds.quadrotor.spec import Quadrotor, RateLoop
+from rlstack.kinds.quadrotor.spec_allocation import allocation
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.schema import value
 
@@ -71,24 +73,60 @@ class HoverGains:
         # A shorter horizon would turn sensor noise into full-range rotor commands.
         horizon = max(2.0 * period, slowest / 8.0)
         lag = horizon + 0.5 * period + (period if latency_s is None else latency_s)
+        if robot.rate_loop is not None:
+            return HoverGains._through(robot.rate_loop, robot, horizon, lag - horizon, speed_m_s)
         # Neither loop may be faster than the lag allows, nor demand more than the rotors give at a radian of error.
         turn, spin = authority(robot)
         rate = min(1.0 / (RATE_RATIO * lag), math.sqrt(DAMPING_RATIO * turn))
         yaw_rate = min(0.5 * rate, math.sqrt(DAMPING_RATIO * spin))
+        fastest = 0.5 * robot.limits.angular_velocity_rad_s
+        return HoverGains._around(
+            robot,
+            horizon,
+            (rate, yaw_rate),
+            # half the authority stops it within half a radian
+            (min(fastest, math.sqrt(0.5 * turn)), min(fastest, math.sqrt(0.5 * spin))),
+            speed_m_s,
+        )
+
+    @staticmethod
+    def _through(loop: RateLoop, robot: Quadrotor, horizon_s: float, late_s: float, speed_m_s: float) -> HoverGains:
+        """Return gains around an autopilot's rate loop, which may be half as slow again as its file says."""
+        rates = tuple(1.0 / (1.5 * lag + late_s) for lag in (loop.time_constant_s, loop.yaw_time_constant_s))
+        roll, pitch, yaw = (min(most, 0.5 * robot.limits.angular_velocity_rad_s) for most in loop.rates_max_rad_s)
+        return HoverGains._around(robot, horizon_s, rates, (min(roll, pitch), yaw), speed_m_s)
+
+    @staticmethod
+    def _around(
+        robot: Quadrotor,
+        horizon_s: float,
+        loops: tuple[float, float],
+        fastest: tuple[float, float],
+        speed_m_s: float,
+    ) -> HoverGains:
+        """Return the gains around rate loops.
+
+        Args:
+            robot: The robot.
+            horizon_s: As in the result.
+            loops: Bandwidth of the loops of roll and pitch, and of yaw, 1/s.
+            fastest: Largest wanted rates of the two, rad/s.
+            speed_m_s: Largest speed on the way to a goal.
+        """
+        rate, yaw_rate = loops
         tilt_per_s = rate / DAMPING_RATIO
         velocity = math.sqrt(tilt_per_s * rate) / VELOCITY_RATIO
         position = velocity / POSITION_RATIO
-        fastest = 0.5 * robot.limits.angular_velocity_rad_s
         # Level flight must stay possible with a quarter of the thrust in hand.
         tilt = min(math.acos(min(1.0, 1.25 / robot.thrust_to_weight)), 0.7) if robot.thrust_to_weight > 1.4 else 0.3
         return HoverGains(
-            horizon_s=horizon,
+            horizon_s=horizon_s,
             tilt_per_s=tilt_per_s,
             tilt_rate_per_s=rate,
-            tilt_rate_rad_s=min(fastest, math.sqrt(0.5 * turn)),  # half the authority stops it within half a radian
+            tilt_rate_rad_s=fastest[0],
             yaw_per_s=yaw_rate / DAMPING_RATIO,
             yaw_rate_per_s=yaw_rate,
-            yaw_rate_rad_s=min(fastest, math.sqrt(0.5 * spin)),
+            yaw_rate_rad_s=fastest[1],
             velocity_per_s=velocity,
             position_per_s=position,
             integral_per_s=position / INTEGRAL_RATIO,
@@ -114,8 +152,24 @@ def authority(robot: Quadrotor) -> tuple[float, float]:
     return min(roll, pitch), yaw
 
 
-class HoverController:
-    """Flies to a goal and holds it; keeps an integral and a motor model between calls.
+class Aim(NamedTuple):
+    """What a hover controller wants of a body's attitude and thrust.
+
+    Args:
+        up: Thrust per mass along the body's z, m/s^2.
+        tilt_x: Rotation about the body's x that turns the thrust as wanted, rad.
+        tilt_y: The same about y.
+        heading: Heading error, which fades with the tilt, rad.
+    """
+
+    up: float
+    tilt_x: float
+    tilt_y: float
+    heading: float
+
+
+class HoverLaw:
+    """From a state and a goal to thrust, tilt and wanted rates; keeps an integral between calls.
 
     Args:
         robot: The robot.
@@ -125,22 +179,96 @@ class HoverController:
     def __init__(self, robot: Quadrotor, gains: HoverGains | None = None) -> None:
         self.robot = robot
         self.gains = gains or HoverGains.for_robot(robot)
-        self.mixer = Mixer(robot, self.gains.horizon_s)
-        self._mass = robot.body.mass_kg
-        self._inertia = robot.body.inertia_kg_m2
         self._top_acceleration = robot.thrust_to_weight * STANDARD_GRAVITY
         self._integral = [0.0, 0.0, 0.0]
 
+    def forget_integral(self) -> None:
+        """Reset the integral, for example when the goal changes."""
+        self._integral = [0.0, 0.0, 0.0]
+
+    def _aim(
+        self,
+        position: Vector,
+        orientation: Vector,
+        linear_velocity_world: Vector,
+        goal_position: Vector,
+        goal_yaw: float,
+        dt: float,
+        goal_velocity: Vector,
+    ) -> Aim:
+        """Return thrust, tilt and heading error; arguments as for :meth:`HoverController.command`."""
+        qx, qy, qz, qw = map(float, orientation)
+        wanted = self._acceleration(
+            position, linear_velocity_world, goal_position, goal_velocity, min(max(dt, 0.0), LONGEST_STEP_S)
+        )
+
+        # Columns of the rotation matrix are the body's axes; the wanted thrust direction in the body is R^T wanted.
+        xx, xy, xz = 1.0 - 2.0 * (qy * qy + qz * qz), 2.0 * (qx * qy + qz * qw), 2.0 * (qx * qz - qy * qw)
+        yx, yy, yz = 2.0 * (qx * qy - qz * qw), 1.0 - 2.0 * (qx * qx + qz * qz), 2.0 * (qy * qz + qx * qw)
+        zx, zy, zz = 2.0 * (qx * qz + qy * qw), 2.0 * (qy * qz - qx * qw), 1.0 - 2.0 * (qx * qx + qy * qy)
+        ax, ay, az = wanted
+        forward, left, up = ax * xx + ay * xy + az * xz, ax * yx + ay * yy + az * yz, ax * zx + ay * zy + az * zz
+        across = math.hypot(forward, left)
+        # Rotate body z onto the wanted direction, about z x direction; upside down any axis will do.
+        angle = math.atan2(across, up)
+        tilt_x, tilt_y = (-left * angle / across, forward * angle / across) if across > 1e-9 else (angle, 0.0)
+        # The heading of a body on its side is undefined: its error fades with the tilt.
+        heading = math.remainder(goal_yaw - math.atan2(xy, xx), 2.0 * math.pi) * max(zz, 0.0)
+        return Aim(up, tilt_x, tilt_y, heading)
+
+    def _acceleration(
+        self, position: Vector, velocity: Vector, goal: Vector, goal_velocity: Vector, dt: float
+    ) -> tuple[float, float, float]:
+        """Return the wanted thrust per mass (3,) in m/s^2, world, bounded in tilt and size."""
+        gains = self.gains
+        error = [float(g) - float(p) for g, p in zip(goal, position)]
+        far = math.hypot(*error)
+        # Up to the speed limit the wanted velocity grows with the distance.
+        slow = gains.position_per_s * min(1.0, gains.speed_m_s / max(gains.position_per_s * far, 1e-9))
+        short = [slow * e + float(f) - float(v) for e, f, v in zip(error, goal_velocity, velocity)]
+        x, y, z = [gains.velocity_per_s * s + i for s, i in zip(short, self._integral)]
+        up = min(max(STANDARD_GRAVITY + z, 0.3 * STANDARD_GRAVITY), 0.9 * self._top_acceleration)
+        # Height comes first: the horizontal part gets what the tilt limit and the thrust leave.
+        level = min(up * math.tan(gains.tilt_rad), math.sqrt(max(self._top_acceleration**2 - up * up, 0.0)))
+        size = math.hypot(x, y)
+        share = min(1.0, level / max(size, 1e-9))
+        free = (share == 1.0, share == 1.0, up == STANDARD_GRAVITY + z)
+        # Integrate the velocity error: it grows under a disturbance, but not on the way to a far goal.
+        rate = gains.integral_per_s * gains.velocity_per_s * dt
+        most = gains.integral_m_s2
+        self._integral = [
+            min(max(i + rate * s, -most), most) if f else i for i, s, f in zip(self._integral, short, free)
+        ]
+        return x * share, y * share, up
+
+    def _rates(self, aim: Aim) -> tuple[float, float, float]:
+        """Return the wanted rates about the body's axes, rad/s."""
+        gains = self.gains
+        slow = min(gains.tilt_per_s, gains.tilt_rate_rad_s / max(math.hypot(aim.tilt_x, aim.tilt_y), 1e-9))
+        turn = min(max(gains.yaw_per_s * aim.heading, -gains.yaw_rate_rad_s), gains.yaw_rate_rad_s)
+        return slow * aim.tilt_x, slow * aim.tilt_y, turn
+
+
+class HoverController(HoverLaw):
+    """Flies to a goal and holds it by rotor speeds; keeps an integral and a motor model between calls.
+
+    Args:
+        robot: The robot.
+        gains: Gains; derived from the robot if None.
+    """
+
+    def __init__(self, robot: Quadrotor, gains: HoverGains | None = None) -> None:
+        super().__init__(robot, gains)
+        self.mixer = Mixer(robot, self.gains.horizon_s)
+        self._mass = robot.body.mass_kg
+        self._inertia = robot.body.inertia_kg_m2
+
     def reset(self, rotor_speed: float | None = None) -> None:
         """Reset the state; assume that all rotors turn at ``rotor_speed`` rad/s (the hover speed if None)."""
-        self._integral = [0.0, 0.0, 0.0]
+        self.forget_integral()
         model = self.robot.rotor_model
         speed = self.robot.hover_speed_rad_s if rotor_speed is None else rotor_speed
         self.mixer.reset(1, min(max(speed, model.speed_min_rad_s), model.speed_max_rad_s))
-
-    def forget_integral(self) -> None:
-        """Reset the integral, for example when the goal changes, and keep the motor model."""
-        self._integral = [0.0, 0.0, 0.0]
 
     def sent(self, rotor_speed: Sequence[float]) -> None:
         """Set the speeds actually sent to the rotors, (rotors,) rad/s, where they differ from :meth:`command`'s."""
@@ -176,63 +304,18 @@ class HoverController:
             motors_dt: Time since the motor model was last advanced, s; None: ``dt``.
         """
         self.follow(dt if motors_dt is None else motors_dt)
-        qx, qy, qz, qw = map(float, orientation)
-        rate = tuple(map(float, angular_velocity))
-        wanted = self._acceleration(
-            position, linear_velocity_world, goal_position, goal_velocity, min(max(dt, 0.0), LONGEST_STEP_S)
-        )
-
-        # Columns of the rotation matrix are the body's axes; the wanted thrust direction in the body is R^T wanted.
-        xx, xy, xz = 1.0 - 2.0 * (qy * qy + qz * qz), 2.0 * (qx * qy + qz * qw), 2.0 * (qx * qz - qy * qw)
-        yx, yy, yz = 2.0 * (qx * qy - qz * qw), 1.0 - 2.0 * (qx * qx + qz * qz), 2.0 * (qy * qz + qx * qw)
-        zx, zy, zz = 2.0 * (qx * qz + qy * qw), 2.0 * (qy * qz - qx * qw), 1.0 - 2.0 * (qx * qx + qy * qy)
-        ax, ay, az = wanted
-        forward, left, up = ax * xx + ay * xy + az * xz, ax * yx + ay * yy + az * yz, ax * zx + ay * zy + az * zz
-        across = math.hypot(forward, left)
-        # Rotate body z onto the wanted direction, about z x direction; upside down any axis will do.
-        angle = math.atan2(across, up)
-        tilt_x, tilt_y = (-left * angle / across, forward * angle / across) if across > 1e-9 else (angle, 0.0)
-        # The heading of a body on its side is undefined: its error fades with the tilt.
-        heading = math.remainder(goal_yaw - math.atan2(xy, xx), 2.0 * math.pi) * max(zz, 0.0)
-
-        torque = self._torque(tilt_x, tilt_y, heading, rate)
-        return np.asarray(self.mixer.command(np.array([[self._mass * max(up, 0.0), *torque]]))[0])
-
-    def _acceleration(
-        self, position: Vector, velocity: Vector, goal: Vector, goal_velocity: Vector, dt: float
-    ) -> tuple[float, float, float]:
-        """Return the wanted thrust per mass (3,) in m/s^2, world, bounded in tilt and size."""
-        gains = self.gains
-        error = [float(g) - float(p) for g, p in zip(goal, position)]
-        far = math.hypot(*error)
-        # Up to the speed limit the wanted velocity grows with the distance.
-        slow = gains.position_per_s * min(1.0, gains.speed_m_s / max(gains.position_per_s * far, 1e-9))
-        short = [slow * e + float(f) - float(v) for e, f, v in zip(error, goal_velocity, velocity)]
-        x, y, z = [gains.velocity_per_s * s + i for s, i in zip(short, self._integral)]
-        up = min(max(STANDARD_GRAVITY + z, 0.3 * STANDARD_GRAVITY), 0.9 * self._top_acceleration)
-        # Height comes first: the horizontal part gets what the tilt limit and the thrust leave.
-        level = min(up * math.tan(gains.tilt_rad), math.sqrt(max(self._top_acceleration**2 - up * up, 0.0)))
-        size = math.hypot(x, y)
-        share = min(1.0, level / max(size, 1e-9))
-        free = (share == 1.0, share == 1.0, up == STANDARD_GRAVITY + z)
-        # Integrate the velocity error: it grows under a disturbance, but not on the way to a far goal.
-        rate = gains.integral_per_s * gains.velocity_per_s * dt
-        most = gains.integral_m_s2
-        self._integral = [
-            min(max(i + rate * s, -most), most) if f else i for i, s, f in zip(self._integral, short, free)
-        ]
-        return x * share, y * share, up
+        aim = self._aim(position, orientation, linear_velocity_world, goal_position, goal_yaw, dt, goal_velocity)
+        p, q, r = map(float, angular_velocity)
+        torque = self._torque(self._rates(aim), (p, q, r))
+        return np.asarray(self.mixer.command(np.array([[self._mass * max(aim.up, 0.0), *torque]]))[0])
 
     def _torque(
-        self, tilt_x: float, tilt_y: float, heading: float, rate: tuple[float, ...]
+        self, wanted: tuple[float, float, float], rates: tuple[float, float, float]
     ) -> tuple[float, float, float]:
-        gains, (jx, jy, jz), (p, q, r) = self.gains, self._inertia, rate
-        tilt = math.hypot(tilt_x, tilt_y)
-        slow = min(gains.tilt_per_s, gains.tilt_rate_rad_s / max(tilt, 1e-9))
-        turn = min(max(gains.yaw_per_s * heading, -gains.yaw_rate_rad_s), gains.yaw_rate_rad_s)
+        gains, (jx, jy, jz), (p, q, r), (roll, pitch, turn) = self.gains, self._inertia, rates, wanted
         return (
-            jx * gains.tilt_rate_per_s * (slow * tilt_x - p) + (jz - jy) * q * r,
-            jy * gains.tilt_rate_per_s * (slow * tilt_y - q) + (jx - jz) * p * r,
+            jx * gains.tilt_rate_per_s * (roll - p) + (jz - jy) * q * r,
+            jy * gains.tilt_rate_per_s * (pitch - q) + (jx - jz) * p * r,
             jz * gains.yaw_rate_per_s * (turn - r) + (jy - jx) * p * q,
         )
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from rlstack.arrays import Array
-from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.kinds.quadrotor.spec_allocation import allocation, inverse_allocation
 
 
 class Mixer:
@@ -22,7 +22,7 @@ class Mixer:
         horizon_s: Time in which the rotors reach the wanted speeds; commands lead accordingly.
 
     Raises:
-        UserError: See :func:`inverse_allocation`.
+        UserError: See :func:`rlstack.kinds.quadrotor.spec_allocation.inverse_allocation`.
     """
 
     def __init__(self, robot: Quadrotor, horizon_s: float) -> None:
@@ -93,39 +93,3 @@ def mix(allocation: Array, inverse: Array, wanted: Array, now: Array, low: Array
         shares = np.where(step > 0.0, (high - thrusts) / step, np.where(step < 0.0, (low - thrusts) / step, 1.0))
     share = np.clip(shares.min(axis=1), 0.0, 1.0)[:, None]
     return np.asarray(np.clip(thrusts + share * step, low, high))
-
-
-def allocation(robot: Quadrotor) -> Array:
-    """Return the matrix (4, rotors) from rotor thrusts in N to (thrust N, torque x, y, z N m) in ``base_link``."""
-    positions = robot.rotor_positions
-    return np.stack(
-        (
-            np.ones(len(positions)),
-            positions[:, 1],
-            -positions[:, 0],
-            robot.yaw_torque_signs * robot.rotor_model.torque_per_thrust_m,
-        )
-    )
-
-
-def inverse_allocation(robot: Quadrotor) -> Array:
-    """Return the matrix (rotors, 4) from (thrust N, torque x, y, z N m) to rotor thrusts in N.
-
-    Raises:
-        UserError: The rotors' positions and directions cannot turn the body about every axis, or hovering would need
-            a rotor that pushes down.
-    """
-    matrix = allocation(robot)
-    row_sizes = np.abs(matrix).max(axis=1, keepdims=True)
-    if np.any(row_sizes == 0.0) or np.linalg.cond(matrix / row_sizes) > 1e6:
-        raise UserError(
-            f"Robot '{robot.name}': its rotors cannot give thrust, roll, pitch and yaw independently; check"
-            " position_m, yaw_torque_sign and torque_per_thrust_m in the robot file."
-        )
-    inverse: Array = np.asarray(np.linalg.inv(matrix), dtype=np.float64)
-    if inverse[:, 0].min() <= 0.0:
-        raise UserError(
-            f"Robot '{robot.name}': hovering would need a rotor that pushes down; check position_m in the robot"
-            " file: the rotors must surround the centre of mass."
-        )
-    return inverse

@@ -16,11 +16,13 @@ from rlstack.environments.quadrotor_core import QuadrotorCore
 from rlstack.environments.single_environment import TaskEnvironment
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
-from rlstack.interfaces.messages import NANOSECONDS, RotorMessage
+from rlstack.interfaces.kind_signals import command_of
+from rlstack.interfaces.messages import NANOSECONDS
 from rlstack.interfaces.signal_reader import SignalReader
 from rlstack.interfaces.signals import SENSED
 from rlstack.kinds.quadrotor.simulation_vector import EpisodeStart
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
+from rlstack.nodes.command_messages import command_message
 from rlstack.nodes.runtime import prepare_environment, require_ros
 from rlstack.nodes.shutdown import shut_down
 from rlstack.nodes.timekeeping import RESET_JUMP_NS
@@ -157,11 +159,12 @@ class TopicQuadrotor:
         self._read = SignalReader(odometry, {name: SENSED[name].field for name in MOTION})
         use: topics.Quality = "sensor_in_reliable" if lock_step else "sensor_in"
         node.create_subscription(odometry, topics.ODOM, self._on_odometry, topics.quality(use), raw=True)
-        command = topics.type_of(topics.ROTOR_COMMAND)
-        self._topic = (topics.POLICY_PREFIX if self._through_guard else "") + topics.ROTOR_COMMAND
+        command = command_of(robot)
+        self._topic = (topics.POLICY_PREFIX if self._through_guard else "") + command.topic
         self._answered_ns = -1
-        self._publisher = node.create_publisher(command, self._topic, topics.quality("command"))
-        self._message = RotorMessage(command(), robot.rotor_names)
+        kind = topics.message_type(command.type)
+        self._publisher = node.create_publisher(kind, self._topic, topics.quality("command"))
+        self._message = command_message(command.name, robot.rotor_names)
         self._reset_client = node.create_client(Trigger, topics.RESET)
         self._arm_client: Any = node.create_client(SetBool, topics.ARM)
         self._mode = ""
@@ -170,7 +173,7 @@ class TopicQuadrotor:
             node.create_subscription(mode, topics.GUARD_MODE, self._on_mode, topics.quality("latched"))
         self._stamp_ns = -1
         self._signals: dict[str, NDArray[np.float64]] = {}
-        self._hover = np.full(len(robot.rotors), robot.hover_speed_rad_s)
+        self._hover = robot.hover_command
         self._sent = np.zeros(len(robot.rotors))
         self._error = ""
         self._closed = False
@@ -200,17 +203,18 @@ class TopicQuadrotor:
             self._take_off()
 
     def step(self, command: NDArray[np.floating]) -> None:
-        """Command rotor speeds (1, rotors) rad/s and wait for the next observation."""
+        """Command rotor speeds (1, rotors) rad/s, or rates and thrust (1, 4), and wait for the next observation."""
         self._send(command[0].astype(float))
 
     def write_state(self, rows: NDArray[np.float32]) -> None:
-        """Write the last sensed state; rotor speeds are assumed to follow commands."""
+        """Write the last sensed state; rotor speeds are assumed to follow commands, or to be those of hover."""
         signals = self._signals
         rows[STATE["position"], 0] = signals["position"] - self._origin
         rows[STATE["orientation"], 0] = signals["orientation"]
         rows[STATE["linear_velocity"], 0] = frames.rotate(signals["orientation"], signals["linear_velocity"])
         rows[STATE["angular_velocity"], 0] = signals["angular_velocity"]
-        rows[STATE["rotor_speed"], 0] = self._sent
+        by_rotors = self._robot.rate_loop is None
+        rows[STATE["rotor_speed"], 0] = self._sent if by_rotors else self._robot.hover_speed_rad_s
 
     def write_parameters(self, rows: NDArray[np.float32]) -> None:
         """Write the robot file's parameters."""

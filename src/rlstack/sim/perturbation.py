@@ -29,6 +29,8 @@ class Perturbation:
     gust_force_n: Array  # (N, 3) world frame, added while the gust blows
     gust_start_s: Array  # (N,)
     gust_duration_s: Array  # (N,)
+    rate_lag_scale: Array  # (N,) of the rate loop's lags
+    rate_rejection_scale: Array  # (N,) share of disturbing torques that the rate loop cancels
     delay_s: Array
     """(N,) time from a command's arrival to its effect on the motors. Engines round it to whole physics steps, 1 ms at
     their default rate; the batch simulator uses the exact value."""

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from rlstack.arrays import Array
 from rlstack.fused import Kernel, minimum, where, zeros
+from rlstack.interfaces.kind_signals import command_of, command_range
+from rlstack.interfaces.rates_messages import OFF
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.sim.batch_quadrotor.layout import PARAMETER_WIDTH, PARAMETERS, pack_parameters
@@ -27,6 +29,7 @@ from rlstack.sim.physics.battery import Batteries
 from rlstack.sim.physics.body import Body, cross
 from rlstack.sim.physics.loads import disturbances, loads
 from rlstack.sim.physics.models import PhysicsModels
+from rlstack.sim.physics.rate_loop import rotor_commands
 from rlstack.sim.physics.rotor import decay, lagged
 
 _MOST_TURN_RAD = 0.8
@@ -85,7 +88,7 @@ class Rotorcraft:
         self._began = np.zeros(count, dtype=np.int64)  # step of the reset
         self._gusty = np.zeros(count, dtype=bool)
         self._some_gusty = False
-        self._target = _rows(rotors, count)  # rad/s, in effect
+        self._target = _rows(rotors, count)  # rad/s, or rates and thrust, in effect
         # rotor speeds now and half a step before; then the same after the next step
         self._sides = [_rows(2 * rotors, count) for _ in range(2)]
         self._rotors, self._models = rotors, tuple(models or [PhysicsModels()] * count)
@@ -97,8 +100,10 @@ class Rotorcraft:
         self._delay_steps = np.zeros(count, dtype=np.int64)
         self._some_late = False
         self._steps = 0
-        self._low, self._high = (np.array([[getattr(r.rotor_model, n)] for r in robots]).T[0] for n in _RANGE)
-        kernel = _kernel(rotors, step_s, engine_term, gyroscopic, some)
+        low, high = zip(*(command_range(r, command_of(r).name) for r in robots))
+        self._low, self._high = np.array(low).T, np.array(high).T  # (rotors, N)
+        self._loops = np.array([r.rate_loop is not None for r in robots])
+        kernel = _kernel(rotors, step_s, engine_term, gyroscopic, some, bool(self._loops.any()))
         # accelerations at the time of the coming step and of the last one: (6, N), m/s^2 world and rad/s^2 body
         self._gains = [_rows(6, count) for _ in range(2)]
         arrays = {
@@ -175,11 +180,14 @@ class Rotorcraft:
             self._limit()
 
     def reset(self, index: Any, rotor_speed: Array) -> None:
-        """Reset robots after placing them; motors hold ``rotor_speed`` (rotors, robots) rad/s until a command acts."""
+        """Reset robots after placing them; motors hold ``rotor_speed`` (rotors, robots) rad/s until a command acts.
+
+        A rate loop holds rates of 0 and the weight until then, or its motors are off where they stand still.
+        """
         self._velocities = None
         speed = np.asarray(rotor_speed, dtype=float)
         self._sides[0][:, index] = np.concatenate([speed, speed])
-        self._target[:, index] = speed
+        self._target[:, index] = self._held_target(index, speed)
         self._fresh[0, index], self._elapsed[0, index] = 1.0, 0.0
         self._began[index] = self._steps
         self._some_fresh = True
@@ -201,9 +209,9 @@ class Rotorcraft:
         self._held[0][:, stay], last[:, stay] = self._body[7:BODY_ROWS, stay], coming[:, stay]
 
     def command(self, index: Any, speed: Array) -> Array:
-        """Command rotor speeds (rotors, robots) rad/s; return them clipped to the rotors' range."""
+        """Command rotor speeds (rotors, robots) rad/s, or rates and thrust; return them clipped to their range."""
         self._velocities = None
-        sent = np.minimum(np.maximum(speed, self._low[index]), self._high[index])  # a third of np.clip's time
+        sent = np.minimum(np.maximum(speed, self._low[:, index]), self._high[:, index])  # a third of np.clip's time
         if self._some_late and self._delay_steps[index].any():
             self._late.append(_Late(self._steps + self._delay_steps[index], np.arange(len(self.robots))[index], sent))
         else:
@@ -213,8 +221,22 @@ class Rotorcraft:
     def stop(self, index: Any) -> None:
         """Cut the motors now, without delay, and drop delayed commands."""
         self._velocities = None
-        self._target[:, index] = 0.0
+        self._target[:, index] = self._off(index)
         self._drop(index)
+
+    def _off(self, index: Any) -> Array:
+        """Return the targets (rotors, robots) that stop the motors: 0 rad/s, or a thrust below 0."""
+        off = np.zeros((self._rotors, len(self.robots)))
+        off[3] = np.where(self._loops, OFF, 0.0)
+        return off[:, index]
+
+    def _held_target(self, index: Any, speed: Array) -> Array:
+        """Return the targets (rotors, robots) after a reset with these rotor speeds."""
+        if not self._loops.any():
+            return speed
+        hover = np.array([0.0, 0.0, 0.0, STANDARD_GRAVITY]).reshape(-1, *[1] * (speed.ndim - 1))
+        looped = np.where((speed > 0.0).any(axis=0), hover, self._off(index))
+        return np.asarray(np.where(self._loops[index], looped, speed))
 
     def perturb(self, index: Any, perturbation: Perturbation) -> None:
         """Set robots' perturbations; the caller sets mass and inertia in the engine."""
@@ -259,7 +281,6 @@ class Rotorcraft:
 _BATTERY_S = 0.01
 """Update period of batteries, s; they change over seconds."""
 _TOP_SPEED = PARAMETERS["speed_range"].stop - 1
-_RANGE = ("speed_min_rad_s", "speed_max_rad_s")
 _GRAVITY = np.array([0.0, 0.0, STANDARD_GRAVITY])
 _LIMITS = np.array([_JUMP_M_S2] * 3 + [_JUMP_RAD_S2] * 3)[:, None]
 
@@ -270,7 +291,14 @@ def _rows(rows: int, count: int) -> Array:
 
 
 @lru_cache(maxsize=16)
-def _kernel(rotors: int, step_s: float, engine_term: Gyroscopic, gyroscopic: bool, models: PhysicsModels) -> Kernel:
+def _kernel(
+    rotors: int,
+    step_s: float,
+    engine_term: Gyroscopic,
+    gyroscopic: bool,
+    models: PhysicsModels,
+    rate_loops: bool = False,
+) -> Kernel:
     """Return the kernel of force, torque and next rotor speeds of one robot."""
 
     def kernel(
@@ -291,6 +319,11 @@ def _kernel(rotors: int, step_s: float, engine_term: Gyroscopic, gyroscopic: boo
         at = Body(body[0:3], body[3:7], now[:3], now[3:])
         speed, before_speed = turning[:rotors], turning[rotors:]
         lag = p["time_constants"]
+        if rate_loops:
+            # the accelerations of the step before: gyroscopic ones of the coming step follow from the command
+            turning_up = where(starts, 0.0, last[3:6])
+            looped = rotor_commands(at.rates, turning_up, speed, target, p)
+            target = where(p["loop_lag"][0] > 0.0, looped, target)
         if models.battery:
             target = minimum(target, p["speed_range"][1])
         after_speed = lagged(speed, target, decay(lag, 0.5 * step_s))

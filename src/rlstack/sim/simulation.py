@@ -272,6 +272,8 @@ class Simulation:
     def command(self, rotor_speed: ArrayLike) -> Array:
         """Command the quadrotors' ``rotor_speed`` (N, rotors) rad/s; return it clipped to the rotors' range.
 
+        Those with a rate loop take rates and thrust (4,) instead.
+
         Raises:
             ValueError: The shape is wrong, a value is not finite, or there are no quadrotors; nothing was commanded.
         """
@@ -279,7 +281,7 @@ class Simulation:
         wanted = np.asarray(rotor_speed, dtype=float)
         shape = len(self.flying), len(self.flying[0].rotors)
         if wanted.shape != shape or not np.isfinite(wanted).all():
-            raise ValueError(f"rotor_speed: must be finite and of the shape {shape}.")
+            raise ValueError(f"The command must be finite and of the shape {shape}.")
         return craft.command(slice(None), wanted.T).T
 
     def set_perturbation(self, perturbation: Perturbation, index: NDArray[np.integer] | None = None) -> None:

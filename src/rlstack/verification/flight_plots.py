@@ -38,14 +38,20 @@ _FLOOR_M, _CEILING_M = 1e-3, 10.0
 
 
 def draw_flights(
-    episodes: Mapping[str, FlightRecord], criteria: SuccessCriteria, *, rotor_names: Sequence[str] = (), dpi: int = 140
+    episodes: Mapping[str, FlightRecord],
+    criteria: SuccessCriteria,
+    *,
+    commands: Sequence[str] = (),
+    unit: str = "rad/s",
+    dpi: int = 140,
 ) -> list[Plot]:
     """Draw all plots of flights.
 
     Args:
         episodes: The flights, by backend.
         criteria: Criteria that judge the flights; their radius and window are drawn.
-        rotor_names: Names of the rotor speeds, in command order.
+        commands: Names of the commands, such as the rotors', in order.
+        unit: Their units.
         dpi: Pixels per inch; the plots are 10 inches wide.
 
     Raises:
@@ -110,9 +116,9 @@ def draw_flights(
         ),
         (
             "commands",
-            "Rotor commands",
-            "Rotor speed commands of the episode with the median position error and of the one with the largest.",
-            lambda: _commands(columns, rotor_names),
+            "Commands",
+            "Commands of the episode with the median position error and of the one with the largest.",
+            lambda: _commands(columns, commands, unit),
         ),
     )
     return draw_plots(pictures, dpi)
@@ -195,7 +201,7 @@ def _recovery(columns: Sequence[FlightColumn]) -> Figure:
     return figure
 
 
-def _commands(columns: Sequence[FlightColumn], rotor_names: Sequence[str]) -> Figure:
+def _commands(columns: Sequence[FlightColumn], commands: Sequence[str], unit: str) -> Figure:
     figure = new_figure(10.0, 3.1 * len(columns) + 0.3)
     grid = figure.subplots(len(columns), 2, squeeze=False, sharex=True, sharey=True)
     for item, row in zip(columns, grid):
@@ -207,7 +213,7 @@ def _commands(columns: Sequence[FlightColumn], rotor_names: Sequence[str]) -> Fi
                     item.episodes.command[:, n, rotor],
                     color=COLOURS[rotor % len(COLOURS)],
                     linewidth=0.9,
-                    label=rotor_names[rotor] if rotor < len(rotor_names) else f"rotor {rotor + 1}",
+                    label=commands[rotor] if rotor < len(commands) else f"rotor {rotor + 1}",
                 )
             error = item.outcome.error_m[n]
             result = "lost" if item.outcome.lost[n] else f"mean error {error:.3f} m"
@@ -215,8 +221,9 @@ def _commands(columns: Sequence[FlightColumn], rotor_names: Sequence[str]) -> Fi
                 f"{title_of(item)}, {which} episode\n{literal(item.episodes.labels[n])}, {result}", fontsize=9.5
             )
             axes.set_xlim(0.0, item.episodes.time_s[-1])
-            axes.set_ylim(bottom=0.0)
-        row[0].set_ylabel("rotor speed (rad/s)")
+            if np.nanmin(item.episodes.command) >= 0.0:
+                axes.set_ylim(bottom=0.0)
+        row[0].set_ylabel(f"command ({unit})")
     for axes in grid[-1]:
         axes.set_xlabel("time (s)")
     handles, names = grid[0][0].get_legend_handles_labels()

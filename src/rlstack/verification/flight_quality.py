@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.arrays import Array
+from rlstack.interfaces.kind_signals import command_of, command_range
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots import frames
 from rlstack.robots.sensing import Sensor
@@ -92,15 +93,15 @@ def quality_figures(record: FlightRecord, robot: Quadrotor, criteria: SuccessCri
             "oscillation_share",
             "Command oscillation",
             "share",
-            f"Of the flights that start at the goal, the standard deviation of a rotor's command over the last"
-            f" {WATCHED_S:g} s over its range; mean over the rotors, median over the flights.",
+            f"Of the flights that start at the goal, the standard deviation of each rotor's command (or rate, or"
+            f" thrust) over the last {WATCHED_S:g} s over its range; mean over these, median over the flights.",
             median(deviation),
         ),
         Figure(
             "swing_share",
             "Command swing",
             "share",
-            "Likewise the distance between the lowest and the highest command; the rotor with the largest.",
+            "Likewise the distance between the lowest and the highest command; that with the largest.",
             median(swing),
         ),
         Figure(
@@ -140,7 +141,7 @@ def quality_figures(record: FlightRecord, robot: Quadrotor, criteria: SuccessCri
 
 def _commands(record: FlightRecord, robot: Quadrotor) -> Array:
     """Return the watched commands (T, N, rotors) as shares of the range."""
-    low, high = robot.rotor_model.speed_min_rad_s, robot.rotor_model.speed_max_rad_s
+    low, high = map(np.array, command_range(robot, command_of(robot).name))
     watched = record.command[-round(WATCHED_S * record.rate_hz) :]
     return (np.clip(watched, low, high) - low) / (high - low)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from rlstack.arrays import Array, Mask
 from rlstack.errors import UserError
+from rlstack.interfaces.kind_signals import command_of
 from rlstack.kinds.quadrotor.simulation_vector import QuadrotorVector, quadrotor_vector
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.policies import Contract
@@ -67,7 +68,7 @@ def rollout(
     """
     contract, count = policy.contract, len(scenario)
     check_robot(contract, robot, str(policy.path))
-    _check_ports(policy, scenario)
+    _check_ports(policy, scenario, command_of(robot).name)
     if count == 0:
         raise UserError("The scenario has no episodes: ask for at least one.")
     longest_s = max(float(np.max(scenario.perturbation.delay_s)), 0.05)
@@ -83,7 +84,7 @@ def rollout(
                 if on_progress is not None:
                     on_progress((before * total + mine * done) // count, total)
 
-            flights = _Flights(contract, some, robots, round(duration_s * contract.rate_hz), noise, progress)
+            flights = _Flights(contract, some, robots, robot, round(duration_s * contract.rate_hz), noise, progress)
             begin = time.perf_counter()
             run(policy, departed(flights, departures, noise_seed + first))
             flown.append(flights.record(time.perf_counter() - begin))
@@ -102,6 +103,7 @@ class _Flights(Trials):
         contract: Contract,
         scenario: Scenario,
         robots: QuadrotorVector,
+        robot: Quadrotor,
         steps: int,
         noise: SensorNoise,
         on_progress: OnProgress,
@@ -115,7 +117,9 @@ class _Flights(Trials):
         ahead_s = contract.envelope.conditions.get("path_ahead_s")
         self._path = None if scenario.path is None else _PathAhead(scenario.path, ahead_s)
         shapes = {name: scenario.state[name].shape for name in _RECORDED}
-        shapes["command"] = scenario.state["rotor_speed"].shape
+        turning = scenario.state["rotor_speed"]
+        self._waiting = turning if robot.rate_loop is None else np.tile(robot.hover_command, (len(scenario), 1))
+        shapes["command"] = self._waiting.shape
         self._arrays: dict[str, Any] = {name: np.empty((steps + 1, *shape)) for name, shape in shapes.items()}
         self._gone, self._k = np.zeros(len(scenario), dtype=bool), 0
 
@@ -141,7 +145,7 @@ class _Flights(Trials):
         self._arrays["command"][k] = command
 
     def waiting(self, command: Array) -> Array:
-        return self._scenario.state["rotor_speed"]
+        return self._waiting
 
     def step(self, command: Array, over: Mask) -> None:
         self._robots.step(command)
@@ -217,7 +221,7 @@ class _PathAhead:
         }
 
 
-def _check_ports(policy: Steppable, scenario: Scenario) -> None:
+def _check_ports(policy: Steppable, scenario: Scenario, command: str) -> None:
     contract, where = policy.contract, policy.path
     inputs = tuple(port.name for port in contract.inputs)
     outputs = tuple(port.name for port in contract.outputs)
@@ -233,5 +237,5 @@ def _check_ports(policy: Steppable, scenario: Scenario) -> None:
             f"{where} wants {', '.join(missing)}, which is not given in process: fly it over topics,"
             f" or train it on {', '.join(_SENSED)}."
         )
-    if outputs != ("rotor_speed",):
-        raise UserError(f"{where} commands {', '.join(outputs)}, but a flight in process takes only rotor_speed.")
+    if outputs != (command,):
+        raise UserError(f"{where} commands {', '.join(outputs)}, but a flight of the robot takes only {command}.")

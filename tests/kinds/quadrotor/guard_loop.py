@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.control.hover import HoverController, HoverGains
+from rlstack.control.hover_rates import RatesHoverController
 from rlstack.guard import Decision, Mode
 from rlstack.kinds.quadrotor.guard import QuadrotorGuard
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots import frames
 from tests.support.flights import measure
+from tests.support.rates_quadrotor import RatesQuadrotor
 from tests.support.reference import ReferenceQuadrotor
 
 Array = NDArray[np.float64]
@@ -22,8 +24,12 @@ Policy = Callable[[dict[str, Array]], Array]
 
 def good_policy(robot: Quadrotor, goal: tuple[float, float, float], speed_m_s: float = 1.0) -> Policy:
     """Return a policy that flies to ``goal``: the classical controller stands in for a learned one."""
-    controller = HoverController(robot, HoverGains.for_robot(robot, speed_m_s=speed_m_s))
-    controller.reset()
+    gains = HoverGains.for_robot(robot, speed_m_s=speed_m_s)
+    if robot.rate_loop is not None:
+        controller: HoverController | RatesHoverController = RatesHoverController(robot, gains)
+    else:
+        controller = by_rotors = HoverController(robot, gains)
+        by_rotors.reset()
 
     def act(seen: dict[str, Array]) -> Array:
         velocity = frames.rotate(seen["orientation"], seen["linear_velocity"])
@@ -54,13 +60,15 @@ class Loop:
         plant: Quadrotor | None = None,
     ) -> None:
         self.guard, self.robot = guard, guard.robot
-        self.quad = ReferenceQuadrotor(plant or guard.robot, step_s=5e-3, floor_m=floor_m)
+        make = ReferenceQuadrotor if guard.robot.rate_loop is None else RatesQuadrotor
+        self.quad = make(plant or guard.robot, step_s=5e-3, floor_m=floor_m)
         self.late_s = 0.0
         self._on_the_way: deque[tuple[float, dict[str, Array]]] = deque()
         self.quad.state["position"] = np.array(start)
         if start[2] > guard.config.airborne_height_m:
             self.quad.state["rotor_speed"] = np.full(4, guard.robot.hover_speed_rad_s)
-        self.applied = self.quad.state["rotor_speed"].copy()
+        flies = start[2] > guard.config.airborne_height_m
+        self.applied = guard.robot.hover_command if flies else np.zeros(4)
         self.random = np.random.default_rng(0)
         self.modes: list[Mode] = []
         self.positions: list[Array] = []

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from rlstack.guard import CommonMode, Decision, Mode
+from rlstack.interfaces.kind_signals import command_of, command_range
 from rlstack.kinds.quadrotor.guard import QuadrotorGuard, QuadrotorMode
 from rlstack.kinds.quadrotor.guard_config import QuadrotorGuardConfig
 from rlstack.robots import frames
@@ -98,13 +99,19 @@ class AnySequence(RuleBasedStateMachine):
             assert np.all(command == 0.0)
             self.sent = None
             return
-        model = self.robot.rotor_model
-        assert np.all(command >= model.speed_min_rad_s)
-        assert np.all(command <= model.speed_max_rad_s)
+        low, high = map(np.array, command_range(self.robot, command_of(self.robot).name))
+        assert np.all(command >= low)
+        assert np.all(command <= high)
         if self.sent is not None:
-            step = self.config.rotor_acceleration_rad_s2 * (self.elapsed_s - self.sent_at_s)
-            assert np.max(np.abs(command - self.sent)) <= step * (1.0 + 1e-6) + 1e-6
+            step = self.changes() * (self.elapsed_s - self.sent_at_s)
+            assert np.all(np.abs(command - self.sent) <= step * (1.0 + 1e-6) + 1e-6)
         self.sent, self.sent_at_s = command, self.elapsed_s
+
+    def changes(self) -> np.ndarray:
+        """Return the fastest change of each element of a command, per second."""
+        if (loop := self.robot.rate_loop) is None:
+            return np.full(4, self.config.rotor_acceleration_rad_s2)
+        return np.array([*[loop.rate_change_rad_s2] * 3, loop.thrust_change_m_s3])
 
     @rule(step=steps, offset=offsets, signals=st.one_of(usual, usual, usual, wild))
     def observation(self, step: float, offset: float, signals: dict[str, Any]) -> None:
@@ -168,5 +175,11 @@ class AnySequence(RuleBasedStateMachine):
         assert self.guard.mode is CommonMode.DISARMED
 
 
+class AnySequenceByRates(AnySequence):
+    robot = robots.under_an_autopilot("x500")
+
+
 AnySequence.TestCase.settings = settings(deadline=None, max_examples=100, stateful_step_count=30)
+AnySequenceByRates.TestCase.settings = settings(deadline=None, max_examples=50, stateful_step_count=30)
+test_no_rates_are_unsafe_whatever_happens = AnySequenceByRates.TestCase
 test_nothing_unsafe_is_published_whatever_happens = AnySequence.TestCase

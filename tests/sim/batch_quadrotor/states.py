@@ -57,6 +57,8 @@ def random_perturbation(rng: np.random.Generator, count: int, robot: Quadrotor) 
         gust_force_n=rng.normal(0.0, weight / 10, (count, 3)),
         gust_start_s=rng.uniform(0.1, 0.5, count),
         gust_duration_s=rng.uniform(0.05, 0.5, count),
+        rate_lag_scale=near_one(),
+        rate_rejection_scale=rng.uniform(0.0, 1.0, count),
         delay_s=np.zeros(count),
     )
 

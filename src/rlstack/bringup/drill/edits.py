@@ -51,6 +51,22 @@ def twist_edits(beyond: float) -> Mapping[str, Edit]:
     return {"nan": set_forward(math.nan), "beyond": set_forward(beyond)}
 
 
+def rates_edits(beyond: float) -> Mapping[str, Edit]:
+    """Return edits of a ``TwistStamped`` with rates and thrust; ``beyond`` is far beyond the range of rates, rad/s.
+
+    One that stops the motors, by a thrust below 0, stays as it is.
+    """
+
+    def set_roll(value: float) -> Edit:
+        def edit(message: Any) -> None:
+            if message.twist.linear.z >= 0.0:
+                message.twist.angular.x = value
+
+        return edit
+
+    return {"nan": set_roll(math.nan), "beyond": set_roll(beyond)}
+
+
 def odometry_edits(jump: Edit) -> Mapping[str, Edit]:
     """Return edits of an ``Odometry``."""
 

@@ -11,7 +11,7 @@ import numpy as np
 from rlstack.arrays import Array
 from rlstack.bringup.drill.answers import Answer
 from rlstack.bringup.drill.changes import Edit
-from rlstack.bringup.drill.edits import move_odometry, odometry_edits, speed_edits
+from rlstack.bringup.drill.edits import move_odometry, odometry_edits, rates_edits, speed_edits
 from rlstack.bringup.drill.kind_drill import KindDrill, moved, tilt_rad
 from rlstack.bringup.robot_group import Point
 
@@ -53,8 +53,9 @@ class QuadrotorDrill(KindDrill):
 
     @property
     def command_edits(self) -> Mapping[str, Edit]:
-        """Edits of rotor speeds by name."""
-        return speed_edits(10.0 * float(self._high.max()))
+        """Edits of rotor speeds, or of rates and thrust, by name."""
+        beyond = 10.0 * float(self._high.max())
+        return speed_edits(beyond) if self.robot.rate_loop is None else rates_edits(beyond)
 
     @property
     def observation_edits(self) -> Mapping[str, Edit]:

@@ -1,4 +1,4 @@
-"""Guard of a quadrotor: limits rotor commands and flies the fallback."""
+"""Guard of a quadrotor: limits its commands, rotor speeds or rates and thrust, and flies the fallback."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections import deque
 import numpy as np
 from numpy.typing import NDArray
 
-from rlstack.errors import UserError
 from rlstack.guard.decision import CLOCK_ADVICE, CLOCK_JUMPED, CommonMode, Decision, Mode, Transition
 from rlstack.guard.guard import Guard, LimitedCommand, Signals
 from rlstack.guard.observation import Observation, parse
@@ -44,10 +43,10 @@ class QuadrotorMode(Mode):
 
 
 class QuadrotorGuard(Guard[Observation]):
-    """Limits rotor commands and takes over from the policy when it fails.
+    """Limits commands and takes over from the policy when it fails.
 
-    Every published command is finite, within the rotors' limits and within the rate limit of the one before; only
-    stopping the motors (zeros) is immediate.
+    Every published command is finite, within the robot's limits and within the rate limit of the one before; only
+    stopping the motors (zeros, in a mode that is off) is immediate.
 
     The modes and their transitions are :attr:`TRANSITIONS`.
 
@@ -83,8 +82,6 @@ class QuadrotorGuard(Guard[Observation]):
 
     def __init__(self, robot: Quadrotor, config: QuadrotorGuardConfig | None = None) -> None:
         super().__init__(robot, config)
-        if robot.rate_loop is not None:
-            raise UserError(f"{robot.name} takes rates and thrust, which the guard does not limit yet.")
         self._fallback = HoverFallback(robot, self.config)
         self._jumps = JumpCheck(robot, self.config)
         self.obstacles = ObstacleMonitor(robot, self.config)

@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
+from rlstack.arrays import Array
 from rlstack.control.hover import LEAD_M, LONGEST_STEP_S, Descent, HoverController
+from rlstack.control.hover_rates import RatesHoverController
 from rlstack.guard.guard import LimitedCommand
 from rlstack.guard.observation import Observation
 from rlstack.kinds.quadrotor.guard_config import QuadrotorGuardConfig
-from rlstack.kinds.quadrotor.guard_limits import RotorSpeedLimiter, stopping_m
+from rlstack.kinds.quadrotor.guard_limits import CommandLimiter, stopping_m
 from rlstack.kinds.quadrotor.guard_prediction import StatePrediction
 from rlstack.kinds.quadrotor.spec import Quadrotor
 
@@ -22,9 +26,11 @@ class HoverFallback:
 
     def __init__(self, robot: Quadrotor, config: QuadrotorGuardConfig) -> None:
         self._config = config
-        self._controller = HoverController(robot)
+        self._motors = HoverController(robot) if robot.rate_loop is None else None
+        """The controller by rotor speeds, with its model of the motors; None: by rates."""
+        self._controller: HoverController | RatesHoverController = self._motors or RatesHoverController(robot)
         self._prediction = StatePrediction(robot)
-        self.limiter = RotorSpeedLimiter(robot, config)
+        self.limiter = CommandLimiter(robot, config)
         """Limiter for all commands."""
         self._low, self._hover_speed = robot.rotor_model.speed_min_rad_s, robot.hover_speed_rad_s
         self._motors_t = self._flown_t = 0.0
@@ -36,15 +42,16 @@ class HoverFallback:
 
     def start(self, t: float, flying: bool) -> None:
         """Start at ``t`` with rotors at rest, or at hover speed when the robot is flying."""
-        speed = self._hover_speed if flying else self._low
-        self._controller.reset(speed)
-        self.limiter.start(t, speed)
-        self._controller.sent(self.limiter.sent)
+        self._controller.forget_integral()
+        self.limiter.start(t, flying)
+        if self._motors is not None:
+            self._motors.reset(self._hover_speed if flying else self._low)
+            self._motors.sent(self.limiter.sent)
         self._motors_t = self._flown_t = t
-        self._prediction.start(t, self._controller.mixer.speed[0])
+        self._prediction.start(t, self._driving)
 
     def pass_on(self, t: float, wanted: list[float]) -> LimitedCommand:
-        """Return a desired command (rotors,) in rad/s within the limits."""
+        """Return a desired command within the limits."""
         self._follow(t)
         self._flown_t = t
         return self._limit(t, wanted)
@@ -91,10 +98,16 @@ class HoverFallback:
         return self._prediction.at(t, newest, measured_t)
 
     def _follow(self, t: float) -> None:
-        """Advance the estimate of the rotors' speeds, under the last command."""
-        self._controller.follow(t - self._motors_t)
+        """Advance the estimate of what drives the robot, under the last command."""
+        if self._motors is not None:
+            self._motors.follow(t - self._motors_t)
         self._motors_t = t
-        self._prediction.turned(t, self._controller.mixer.speed[0])
+        self._prediction.drove(t, self._driving)
+
+    @property
+    def _driving(self) -> Array:
+        """(4,) The rotors' estimated speeds, rad/s, or the rates and thrust that were sent."""
+        return np.array(self.limiter.sent) if self._motors is None else self._motors.mixer.speed[0]
 
     def hold_top(self) -> None:
         """Set the goal to the end of the climb, moved inside the fence."""
@@ -132,17 +145,12 @@ class HoverFallback:
         elif self.goal[2] < self._top:
             pace = self._config.takeoff_speed_m_s
             self.goal[2] = min(self.goal[2] + pace * path_dt, self._top, seen.position[2] + LEAD_M)
-        wanted = self._controller.command(
-            seen.position,
-            seen.orientation,
-            seen.linear_velocity,
-            seen.angular_velocity,
-            self.goal,
-            self._yaw,
-            dt,
-            (0.0, 0.0, pace),
-            motors_dt=0.0,
-        )
+        state = (seen.position, seen.orientation, seen.linear_velocity, seen.angular_velocity)
+        aim = (self.goal, self._yaw, dt, (0.0, 0.0, pace))
+        if self._motors is None:
+            wanted = self._controller.command(*state, *aim)
+        else:
+            wanted = self._motors.command(*state, *aim, motors_dt=0.0)
         return self._limit(t, wanted.tolist()), landed
 
     def _take(self, seen: Observation) -> None:
@@ -161,5 +169,6 @@ class HoverFallback:
 
     def _limit(self, t: float, wanted: list[float]) -> LimitedCommand:
         limited = self.limiter.limit(t, wanted)
-        self._controller.sent(self.limiter.sent)
+        if self._motors is not None:
+            self._motors.sent(self.limiter.sent)
         return limited

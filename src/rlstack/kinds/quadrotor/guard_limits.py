@@ -1,4 +1,4 @@
-"""Limits of a quadrotor: tilt, speed, angular velocity and geofence, and the range and rate of rotor speeds."""
+"""Limits of a quadrotor: tilt, speed, angular velocity and geofence, and the range and rate of its commands."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from rlstack.guard.guard import LimitedCommand
 from rlstack.guard.observation import Observation
+from rlstack.interfaces.kind_signals import command_of, command_range
 from rlstack.kinds.quadrotor.guard_config import QuadrotorGuardConfig
 from rlstack.kinds.quadrotor.spec import Quadrotor
 
@@ -93,28 +94,38 @@ def stopping_m(velocity_m_s: float, acceleration_m_s2: float, config: QuadrotorG
     return max(0.0, 0.5 * (velocity_m_s + end) * config.reaction_s) + 0.5 * end * end / config.braking_m_s2
 
 
-class RotorSpeedLimiter:
-    """Limits rotor speed commands to the rotors' range and the rate limit."""
+class CommandLimiter:
+    """Limits commands to the robot's range and the rate limit: rotor speeds, or rates and thrust."""
 
     def __init__(self, robot: Quadrotor, config: QuadrotorGuardConfig) -> None:
-        self._config, self._count = config, len(robot.rotors)
-        self._low, self._high = robot.rotor_model.speed_min_rad_s, robot.rotor_model.speed_max_rad_s
+        self._config, self._loop = config, robot.rate_loop
+        self._low, self._high = command_range(robot, command_of(robot).name)
+        self._rest = self._low if robot.rate_loop is None else (0.0,) * len(self._low)
+        self._hover = robot.hover_command.tolist()
         self._sent_t = 0.0
-        self.sent: list[float] = [self._low] * self._count
-        """The last published command, rad/s."""
+        self.sent: list[float] = list(self._rest)
+        """The last published command."""
 
-    def start(self, t: float, speed: float) -> None:
-        """Start at ``t`` with all rotors at a speed, rad/s, clipped to their range."""
-        self.sent = [min(max(speed, self._low), self._high)] * self._count
+    def start(self, t: float, flying: bool) -> None:
+        """Start at ``t`` from the command that hovers, or that keeps the robot on the ground."""
+        wanted = self._hover if flying else self._rest
+        self.sent = [min(max(w, low), high) for w, low, high in zip(wanted, self._low, self._high)]
         self._sent_t = t - self._config.period_s
 
     def limit(self, t: float, wanted: list[float]) -> LimitedCommand:
-        """Return a desired command (rotors,) in rad/s within the limits."""
-        step = self._config.rotor_acceleration_rad_s2 * max(0.0, t - self._sent_t)
+        """Return a desired command within the limits."""
+        dt = max(0.0, t - self._sent_t)
+        steps = [change * dt for change in self._changes()]
         # The rate limit first: the last command is within the range, so the range never forces a faster change.
-        held = [min(max(w, b - step), b + step) for w, b in zip(wanted, self.sent)]
-        held = [min(max(h, self._low), self._high) for h in held]
+        held = [min(max(w, b - step), b + step) for w, b, step in zip(wanted, self.sent, steps)]
+        held = [min(max(h, low), high) for h, low, high in zip(held, self._low, self._high)]
         if not math.isfinite(sum(held)):  # no known input leads here, but published commands must always be finite
             held = self.sent
         self.sent, self._sent_t = held, t
         return LimitedCommand(np.array(held), held != wanted)
+
+    def _changes(self) -> tuple[float, ...]:
+        """Return the fastest change of each element, per second."""
+        if self._loop is None:
+            return (self._config.rotor_acceleration_rad_s2,) * len(self._low)
+        return (*(self._loop.rate_change_rad_s2,) * 3, self._loop.thrust_change_m_s3)

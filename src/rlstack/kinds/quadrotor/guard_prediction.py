@@ -1,4 +1,4 @@
-"""Prediction of a quadrotor's state from its last observation and its rotors' speeds, for a short time."""
+"""Prediction of a quadrotor's state from its last observation and what drives it, for a short time."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections import deque
 import numpy as np
 
 from rlstack.arrays import Array
-from rlstack.control.mixer import allocation
 from rlstack.guard.observation import Observation, tilt_and_yaw
 from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.kinds.quadrotor.spec_allocation import allocation
 from rlstack.robots import frames
 from rlstack.robots.spec import STANDARD_GRAVITY
 
@@ -22,6 +22,8 @@ _TINY_S = 1e-6
 class StatePrediction:
     """Integrates the rigid body (no wind, no contact) from when an observation was measured, in steps of up to 10 ms.
 
+    Rotor speeds drive it, rad/s; or, through a rate loop, rates, rad/s, and thrust per mass, m/s^2: (4,) either way.
+
     Args:
         robot: The robot.
     """
@@ -31,19 +33,22 @@ class StatePrediction:
         self._mass, self._inertia = robot.body.mass_kg, np.array(robot.body.inertia_kg_m2)
         self._drag = np.array(robot.body.linear_drag_n_s_per_m)
         self._from_stamp_s, self._t = -math.inf, 0.0
-        self._turned: deque[tuple[float, Array]] = deque()
+        self._drove: deque[tuple[float, Array]] = deque()
+        loop = robot.rate_loop
+        lags = None if loop is None else [loop.time_constant_s, loop.time_constant_s, loop.yaw_time_constant_s]
+        self._lags = None if lags is None else np.array(lags)
         self._state: tuple[Array, Array, Array, Array] = (np.zeros(3), np.zeros(4), np.zeros(3), np.zeros(3))
 
-    def start(self, t: float, rotor_speed: Array) -> None:
-        """Begin with rotors that turn at ``rotor_speed``, (rotors,) rad/s."""
-        self._turned.clear()
-        self.turned(t, rotor_speed)
+    def start(self, t: float, driving: Array) -> None:
+        """Begin with what drives the robot at ``t``."""
+        self._drove.clear()
+        self.drove(t, driving)
 
-    def turned(self, t: float, rotor_speed: Array) -> None:
-        """Remember that the rotors turned at ``rotor_speed``, (rotors,) rad/s, until ``t``, s, monotonic."""
-        self._turned.append((t, rotor_speed))
-        while self._turned[0][0] < t - _LONGEST_S:
-            self._turned.popleft()
+    def drove(self, t: float, driving: Array) -> None:
+        """Remember what drove the robot until ``t``, s, monotonic."""
+        self._drove.append((t, driving))
+        while self._drove[0][0] < t - _LONGEST_S:
+            self._drove.popleft()
 
     def at(self, t: float, newest: Observation, measured_t: float) -> Observation:
         """Return the state at ``t``.
@@ -59,9 +64,9 @@ class StatePrediction:
             position, orientation, velocity, rate = (np.array(part) for part in seen)
             self._state = (position, orientation, velocity, rate)
         self._t = max(self._t, t - _LONGEST_S)
-        for until_t, rotor_speed in [*self._turned, (t, self._turned[-1][1])]:
+        for until_t, driving in [*self._drove, (t, self._drove[-1][1])]:
             if (left_s := min(until_t, t) - self._t) > _TINY_S:
-                wrench = self._allocation @ self._model.thrust(rotor_speed)
+                wrench = self._allocation @ self._model.thrust(driving) if self._lags is None else driving
                 steps = math.ceil(left_s / _STEP_S)
                 for _ in range(steps):
                     self._step(left_s / steps, wrench)
@@ -70,12 +75,18 @@ class StatePrediction:
         tilt_rad, yaw_rad = tilt_and_yaw(orientation)
         return Observation(newest.stamp_s, position, orientation, velocity, rate, tilt_rad, yaw_rad)
 
-    def _step(self, dt: float, wrench: Array) -> None:
+    def _step(self, dt: float, driven: Array) -> None:
+        """Advance by ``dt`` s under a wrench, or rates and thrust."""
         position, orientation, velocity, rate = self._state
+        if self._lags is None:
+            push = driven[0]
+            turn = (driven[1:] - np.cross(rate, self._inertia * rate)) / self._inertia
+        else:
+            push = self._mass * driven[3]
+            turn = -np.expm1(-dt / self._lags) * (driven[:3] - rate) / dt
         drag = self._drag * frames.rotate_inverse(orientation, velocity)
-        acceleration = frames.rotate(orientation, np.array([0.0, 0.0, wrench[0]]) - drag) / self._mass
+        acceleration = frames.rotate(orientation, np.array([0.0, 0.0, push]) - drag) / self._mass
         acceleration[2] -= STANDARD_GRAVITY
-        turn = (wrench[1:] - np.cross(rate, self._inertia * rate)) / self._inertia
         middle = rate + 0.5 * dt * turn
         orientation = frames.multiply(orientation, frames.from_rotation_vector(dt * middle))
         self._state = (

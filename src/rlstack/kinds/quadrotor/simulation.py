@@ -1,4 +1,4 @@
-"""Quadrotors in a simulation: rotor speeds in, odometry, IMU, rotor speeds and battery out."""
+"""Quadrotors in a simulation: rotor speeds, or rates and thrust in; odometry, IMU, rotor speeds and battery out."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rlstack.arrays import Array
 from rlstack.interfaces.backend import Signals
+from rlstack.interfaces.kind_signals import command_of
 from rlstack.sim.input_checks import checked_command
 from rlstack.sim.kind_simulation import MOTION, KindSimulation
 
@@ -16,11 +17,10 @@ if TYPE_CHECKING:
 class QuadrotorSimulation(KindSimulation):
     """One quadrotor."""
 
-    commanded = ("rotor_speed",)
-
     def __init__(self, simulation: Simulation, index: int) -> None:
         super().__init__(simulation, index)
         self._slot = simulation.slot(index)
+        self.commanded = (command_of(self.robot).name,)
         self._battery = simulation.models[self._slot].battery
         battery = ("battery_voltage", "battery_current", "battery_percentage") if self._battery else ()
         self.sensed = (*MOTION, "measured_rotor_speed", *battery)
@@ -38,11 +38,14 @@ class QuadrotorSimulation(KindSimulation):
         return signals
 
     def write(self, command: Signals) -> Signals:
-        """Command ``rotor_speed`` (rotors,) in rad/s; return it clipped to the rotors' range."""
-        slot, rotors = self._slot, len(self._simulation.flying[self._slot].rotors)
-        wanted = checked_command(command, "rotor_speed", rotors)
+        """Command ``rotor_speed`` (rotors,) rad/s, or ``rates_thrust`` (4,) of a robot with a rate loop.
+
+        Returns it clipped to its range.
+        """
+        slot, (name,) = self._slot, self.commanded
+        wanted = checked_command(command, name, len(self._simulation.flying[slot].rotors))
         sent = self._simulation.rotorcraft.command(slice(slot, slot + 1), wanted[:, None])
-        return {"rotor_speed": sent[:, 0]}
+        return {name: sent[:, 0]}
 
     def stop(self) -> None:
         """Cut the motors, bypassing the command delay."""

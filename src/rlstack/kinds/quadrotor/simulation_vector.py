@@ -65,14 +65,14 @@ class EpisodicQuadrotors(Protocol):
         """Return the image of a camera that follows the first robot (height, width, 3)."""
 
     def step(self, command: NDArray[np.floating]) -> None:
-        """Advance one control period under ``command`` (N, rotors) rad/s."""
+        """Advance one control period under ``command`` (N, rotors) rad/s, or (N, 4) rates and thrust."""
 
     def close(self) -> None:
         """Release everything."""
 
 
 class QuadrotorVector(EpisodicQuadrotors, VectorSimulator, Protocol):
-    """N quadrotors; commands are rotor speeds, rad/s, and velocities are in the world."""
+    """N quadrotors; commands are rotor speeds, rad/s, or rates and thrust; velocities are in the world."""
 
     def set_perturbation(self, perturbation: Perturbation) -> None:
         """Set each robot's departures from the file."""
@@ -123,8 +123,9 @@ class _Batch:
 
     def place(self, number: int, start: EpisodeStart) -> None:
         self.simulator.state_rows[:, number] = start.state_row
+        robot, turning = self.simulator.robot, start.state_row[STATE["rotor_speed"]]
         for command in self.simulator.commands:
-            command[:, number] = start.state_row[STATE["rotor_speed"]]
+            command[:, number] = turning if robot.rate_loop is None else robot.hover_command
         self.simulator.parameters[:, number] = start.parameter_row
 
     def write_state(self, rows: Array32) -> None:

@@ -287,6 +287,13 @@ class Quadrotor(RobotSpec):
         return len(self.rotors) * top / self.weight_n
 
     @property
+    def hover_command(self) -> NDArray[np.float64]:
+        """The command (4,) that hovers: rotor speeds, rad/s, or rates and thrust, rad/s and m/s^2."""
+        if self.rate_loop is None:
+            return np.full(len(self.rotors), self.hover_speed_rad_s)
+        return np.array([0.0, 0.0, 0.0, STANDARD_GRAVITY])
+
+    @property
     def thrust_max_m_s2(self) -> float:
         """Largest collective thrust per mass, m/s^2."""
         return self.thrust_to_weight * STANDARD_GRAVITY

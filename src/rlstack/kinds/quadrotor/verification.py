@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from rlstack.interfaces.kind_signals import command_of
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.kinds.quadrotor.verification_reality import flight_axes
 from rlstack.policies import family_departures
@@ -33,6 +34,9 @@ from rlstack.verification.trial_records import FlightRecord
 
 COMPARED, COMPARED_S = 16, 1.0
 """Flights whose commands are replayed in every simulator to compare them, and for how many seconds."""
+
+RATES = ("roll rate", "pitch rate", "yaw rate", "thrust")
+"""Commands of a robot with a rate loop, in order."""
 
 CALM = f"{BATCH}, calm"
 """Column of flights without noise and disturbances."""
@@ -194,16 +198,17 @@ class FlightVerification(TaskVerification):
             return [], {"disagreements": []}
         flown: Any = records[names[0]][0]
         commands = flown.command[: round(COMPARED_S * flown.rate_hz), :COMPARED]
-        commands = np.where(np.isfinite(commands), commands, self.robot.hover_speed_rad_s)
+        commands = np.where(np.isfinite(commands), commands, self.robot.hover_command)
         some = take(self.trials, 0, commands.shape[1]).shifted(HIGH_UP)
         found = disagreements(names, self.robot, some, commands, flown.rate_hz)
         return [one.sentence() for one in found], {"disagreements": [one.to_json() for one in found]}
 
     def pictures(self, records: Records, plans: Mapping[str, ColumnPlan]) -> list[Plot]:
         """Return the plots of the flights."""
-        outputs = self.request.loaded.contract.outputs
+        command = command_of(self.robot)
+        names, unit = (self.robot.rotor_names, command.unit) if self.robot.rate_loop is None else (RATES, "rad/s, m/s²")
         flights: dict[str, Any] = {name: record for name, (record, _) in records.items() if name != CALM}
-        return draw_flights(flights, self.task.criteria, rotor_names=outputs[0].element_names if outputs else ())
+        return draw_flights(flights, self.task.criteria, commands=names, unit=unit)
 
 
 VERIFICATION = FlightVerification

@@ -12,6 +12,7 @@ from rlstack.bringup.episode_runner import FAR, EpisodeRecorder
 from rlstack.bringup.node_process import Parameter
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import BACKENDS, Reading, Signals
+from rlstack.interfaces.kind_signals import command_of
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots import frames
 from rlstack.sim.sensing.noise import SensorNoise
@@ -56,7 +57,7 @@ class _Flights(EpisodeSimulator):
 
 
 class FlightRecorder(EpisodeRecorder):
-    """Records states, without the sensors' noise, and rotor commands; an episode ends at its time limit.
+    """Records states, without the sensors' noise, and commands; an episode ends at its time limit.
 
     The guard's limits are widened because the start states are beyond them. The command of the last sample is NaN:
     nothing is flown after it.
@@ -86,6 +87,7 @@ class FlightRecorder(EpisodeRecorder):
     ) -> None:
         super().__init__(_Flights(backend_name, robot, trials, seed, first))
         self.goals = self._trials = trials
+        self._command = command_of(robot).name
         self._periods, self._rotors = round(duration_s * self.rate_hz), len(robot.rotors)
         widths = {"position": 3, "orientation": 4, "linear_velocity": 3, "angular_velocity": 3, "command": self._rotors}
         shape = (self._periods + 1, len(trials))
@@ -98,7 +100,7 @@ class FlightRecorder(EpisodeRecorder):
 
     def commanded(self, sent: Signals) -> None:
         """Record the command."""
-        self._arrays["command"][self.period, self.episode] = sent.get("rotor_speed", np.zeros(self._rotors))
+        self._arrays["command"][self.period, self.episode] = sent.get(self._command, np.zeros(self._rotors))
 
     def record(self) -> bool:
         """Record the state; return whether the episode is over."""

@@ -18,12 +18,17 @@ from typing import Any
 import numpy as np
 
 from rlstack.fused import clip, greater, minimum, where
+from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.sim.batch_quadrotor.layout import PARAMETERS, STATE
 from rlstack.sim.physics import rotor
 from rlstack.sim.physics.body import Body, Vector, cross, turned, unit, vector
 from rlstack.sim.physics.loads import disturbances, loads
 from rlstack.sim.physics.models import NO_MODELS, PhysicsModels
+from rlstack.sim.physics.rate_loop import rotor_commands
+
+LEAST_LOOP_HZ = 200.0
+"""Least rate of the rate loop: its motors' horizon is some 10 ms."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,16 @@ class QuadrotorModel:
     max_delay_s: float = 0.0
     models: PhysicsModels = NO_MODELS
     floor_height_m: float = 0.0
+    rate_loop: bool = False
+    """Whether commands are rates and thrust, which a rate loop turns into rotor speeds once a substep."""
+
+    @staticmethod
+    def of(robot: Quadrotor, period_s: float, **settings: Any) -> QuadrotorModel:
+        """Return the model of a robot, with a rate loop if it has one, of at least :data:`LEAST_LOOP_HZ`."""
+        if robot.rate_loop is None:
+            return QuadrotorModel(period_s, **settings)
+        substeps = max(settings.pop("substeps", 1), math.ceil(period_s * LEAST_LOOP_HZ - 1e-9))
+        return QuadrotorModel(period_s, substeps=substeps, rate_loop=True, **settings)
 
     @property
     def past_commands(self) -> int:
@@ -60,14 +75,15 @@ def advance(
     Args:
         state: Rows of :data:`rlstack.sim.batch_quadrotor.layout.STATE`.
         parameters: Rows of :data:`rlstack.sim.batch_quadrotor.layout.PARAMETERS`.
-        commands: (rotors,) rad/s each, newest first, one period apart; the newest has just arrived.
+        commands: (rotors,) rad/s each, newest first, one period apart; the newest has just arrived. With a rate loop
+            (4,): rates, rad/s, and thrust per mass, m/s^2.
         model: Settings of the dynamics.
         air: (3,) air velocity over the period, m/s, world frame; None: still air.
     """
     p = {name: parameters[where_] for name, where_ in PARAMETERS.items()}
     low, high = p["speed_range"]
     delay = p["delay"][0]
-    chosen = [clip(command, low, high) for command in commands]
+    chosen = list(commands) if model.rate_loop else [clip(command, low, high) for command in commands]
     command = old_command = chosen[0]
     switch = None
     if model.past_commands:
@@ -85,7 +101,13 @@ def advance(
     for k in range(model.substeps):
         ahead = None if switch is None else clip(switch - k * h, 0.0, h)
         surroundings = _Surroundings(p, model, air, *disturbances(p, elapsed, h))
-        body, speed = _step(body, speed, command, old_command, ahead, surroundings, h)
+        if model.rate_loop:
+            wanted = command if ahead is None else command + (old_command - command) * (ahead * (1.0 / h))
+            turning = surroundings.slope(body, speed, None).rates
+            motors = rotor_commands(body.rates, turning, speed, wanted, p)
+            body, speed = _step(body, speed, motors, motors, None, surroundings, h)
+        else:
+            body, speed = _step(body, speed, command, old_command, ahead, surroundings, h)
         elapsed = elapsed + h
     return np.concatenate([*body, speed, [elapsed]])
 

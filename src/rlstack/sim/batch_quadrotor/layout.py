@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array32
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import Aerodynamics, Quadrotor
+from rlstack.kinds.quadrotor.spec_allocation import allocation, inverse_allocation
 from rlstack.sim.perturbation import Perturbation
 from rlstack.sim.physics.models import NO_MODELS, PhysicsModels
 
@@ -61,11 +62,18 @@ PARAMETERS = slices(
         "rotor_drag": 3,  # kg
         "ground_effect": 2,  # rotor radius m, coefficient
         "wake_drag": 1,  # N s/m along body z, from the air's own velocity, in addition to the drag
+        # what an autopilot with a rate loop believes: the robot file's own values; 0 without a rate loop
+        "loop_lag": 3,  # s, of roll and pitch, and of yaw; share of disturbing torques that it cancels
+        "loop_mass": 1,  # kg
+        "loop_inertia": 3,  # kg m^2
+        "loop_motors": 2,  # s, rise and fall
+        "loop_arms": 12,  # m: rows of torque x, y, z over rotor thrusts
+        "loop_mixer": 16,  # rows of rotors over thrust and torques
     }
 )
 """Columns of the parameter row by name."""
 
-PARAMETER_WIDTH = PARAMETERS["wake_drag"].stop
+PARAMETER_WIDTH = PARAMETERS["loop_mixer"].stop
 
 
 def pack_parameters(
@@ -114,8 +122,29 @@ def pack_parameters(
         "rotor_drag": rotor_drag * p.drag_scale[:, None],
         "ground_effect": np.tile([rotor.radius_m, floor], (count, 1)),
         "wake_drag": np.full(count, wake),
+        **_loop_columns(robot, p),
     }
     return _pack(columns, PARAMETERS, PARAMETER_WIDTH, count, dtype)
+
+
+def _loop_columns(robot: Quadrotor, p: Perturbation) -> dict[str, NDArray[Any]]:
+    count = len(p)
+    names = [name for name in PARAMETERS if name.startswith("loop_")]
+    if (loop := robot.rate_loop) is None:
+        return {name: np.zeros((count, PARAMETERS[name].stop - PARAMETERS[name].start)) for name in names}
+    lag = p.rate_lag_scale[:, None] * [loop.time_constant_s, loop.yaw_time_constant_s]
+    model, body = robot.rotor_model, robot.body
+    believed = {
+        "loop_mass": [body.mass_kg],
+        "loop_inertia": body.inertia_kg_m2,
+        "loop_motors": [model.rise_time_constant_s, model.fall_time_constant_s],
+        "loop_arms": allocation(robot)[1:].ravel(),
+        "loop_mixer": inverse_allocation(robot).ravel(),
+    }
+    return {
+        "loop_lag": np.concatenate([lag, p.rate_rejection_scale[:, None]], axis=1),
+        **{name: np.tile(values, (count, 1)) for name, values in believed.items()},
+    }
 
 
 def pack_state(state: Mapping[str, NDArray[np.floating]], count: int | None = None) -> Array32:

@@ -81,8 +81,13 @@ class QuadrotorSimulator:
             raise UserError("The batch simulator needs both or neither: the model 'wind' on, and a wind.")
         self._wind = None if wind is None else WindField(wind, count, seed)
         self._batteries = Batteries([robot] * count) if models.battery else None
-        model = QuadrotorModel(
-            1.0 / self.rate_hz, substeps, gyroscopic, max_delay_s, replace(self.models, battery=False)
+        model = QuadrotorModel.of(
+            robot,
+            1.0 / self.rate_hz,
+            substeps=substeps,
+            gyroscopic=gyroscopic,
+            max_delay_s=max_delay_s,
+            models=replace(self.models, battery=False),
         )
         self._kernel = step_kernel(rotors, model, device=self.device)
         self._buffers = [zeros(STATE_WIDTH, count, self.device) for _ in range(2)]
@@ -114,14 +119,17 @@ class QuadrotorSimulator:
         self._limit()
 
     def set_state(self, state: Mapping[str, NDArray[np.floating]]) -> None:
-        """Set every robot's state (:data:`.layout.STATE`); past commands become its rotor speeds.
+        """Set every robot's state (:data:`.layout.STATE`); past commands become its rotor speeds, or those of hover.
 
         Raises:
             ValueError: A name is missing or unknown, or an array is not (N, width).
         """
         _write(self.state_rows, pack_state(state, self.count).T)
         for command in self.commands:
-            command[:] = self.state_rows[STATE["rotor_speed"]]
+            if self.robot.rate_loop is None:
+                command[:] = self.state_rows[STATE["rotor_speed"]]
+            else:
+                _write(command, np.tile(self.robot.hover_command[:, None], self.count))
         if self._batteries is not None:
             self._batteries.reset()
             self._limit()
@@ -136,7 +144,10 @@ class QuadrotorSimulator:
         return {name: np.ascontiguousarray(rows[where].T) for name, where in STATE.items() if name != "elapsed"}
 
     def step(self, command: NDArray[np.floating]) -> None:
-        """Advance one control period under ``command`` (N, rotors) rad/s, clipped to the rotors' range."""
+        """Advance one control period under ``command`` (N, rotors) rad/s, clipped to the rotors' range.
+
+        A robot with a rate loop takes rates and thrust (N, 4) instead.
+        """
         if np.shape(command) != (self.count, len(self.robot.rotors)):
             raise ValueError(f"the command's shape is {np.shape(command)}, not {(self.count, len(self.robot.rotors))}")
         self.commands.insert(0, self.commands.pop())

@@ -38,7 +38,7 @@ class QuadrotorEnvironment(BatchEnvironment):
         super().__init__(task, robot, pipeline, count, device, seed)
         self.rng = np.random.default_rng(seed)
         self.start_scale = 1.0
-        model = QuadrotorModel(1.0 / task.rate_hz, max_delay_s=task.max_delay_s)
+        model = QuadrotorModel.of(robot, 1.0 / task.rate_hz, max_delay_s=task.max_delay_s)
         step = QuadrotorStep(task, robot, pipeline, privileged_terms(task, robot), model, str(self.device))
         self._window, self._varies_rate = step.window, step.varies_rate
         self._allocate(step, (*step.terms, "lost"))
@@ -49,6 +49,7 @@ class QuadrotorEnvironment(BatchEnvironment):
         """Index of each robot's path in the pool."""
         self.hold = self._rows(1)
         """Control periods for which each robot's command holds."""
+        self._hover = torch.from_numpy(robot.hover_command.astype(np.float32)[:, None]).to(self.device)
         self.refill_pool()
         self.reset_all()
 
@@ -80,8 +81,9 @@ class QuadrotorEnvironment(BatchEnvironment):
         self.parameters.index_copy_(1, index, drawn[STATE_WIDTH:])
         self.memory.index_fill_(1, index, 0.0)
         if self.task_step.past:
-            # past commands equal the present rotor speeds
-            held = drawn[STATE["rotor_speed"]].repeat(len(self.task_step.past) + 1, 1)
+            # past commands equal the present rotor speeds, or hover
+            held = drawn[STATE["rotor_speed"]] if self.robot.rate_loop is None else self._hover.expand(-1, len(index))
+            held = held.repeat(len(self.task_step.past) + 1, 1)
             self._commands.index_copy_(1, index, held)
         if self._varies_rate:
             chance = torch.rand(len(index), generator=self.generator, device=self.device)

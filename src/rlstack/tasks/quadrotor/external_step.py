@@ -42,7 +42,7 @@ class ExternalStep(QuadrotorStep):
     """
 
     def __init__(self, task: Any, robot: Quadrotor, pipeline: Pipeline, kind: ObservationKind = "policy") -> None:
-        super().__init__(task, robot, pipeline, _NO_PRIVILEGED_TERMS, QuadrotorModel(1.0 / task.rate_hz))
+        super().__init__(task, robot, pipeline, _NO_PRIVILEGED_TERMS, QuadrotorModel.of(robot, 1.0 / task.rate_hz))
         self.kind = kind
         self.shapes: dict[str, tuple[int, ...]] = {}
         """Size of each observed signal, in order; empty for the policy's observation."""

@@ -258,9 +258,7 @@ class DisturbanceEstimate(Term):
 
     def remember(self, inputs: Tensors, memory: Tensors, action: Tensor) -> dict[str, Tensor]:
         """Keep the estimate and predict the next velocity."""
-        speed = self.middle + self.half_range * memory["rotor_speed_estimate"]
-        c0, c1, c2 = self.coefficients
-        thrust = (c0 + speed * (c1 + speed * c2)).sum(dim=-1, keepdim=True)
+        thrust = self._thrust(memory)
         rotation = inputs["rotation"]
         in_world = rotation[:, :, 2] * thrust - to_world(rotation, self.drag * inputs["linear_velocity"])
         acceleration = in_world - self.gravity + inputs["disturbance"]
@@ -269,6 +267,41 @@ class DisturbanceEstimate(Term):
             "velocity_prediction": inputs["velocity_world"] + self.period * acceleration,
             "velocity_predicted": torch.ones_like(thrust),
         }
+
+    def _thrust(self, memory: Tensors) -> Tensor:
+        """Return the modelled thrust per mass (batch, 1) m/s^2."""
+        speed = self.middle + self.half_range * memory["rotor_speed_estimate"]
+        c0, c1, c2 = self.coefficients
+        return (c0 + speed * (c1 + speed * c2)).sum(dim=-1, keepdim=True)
+
+
+class ThrustDisturbanceEstimate(DisturbanceEstimate):
+    """The same observer for a policy that commands thrust, which follows with a lag.
+
+    Args:
+        robot: The robot.
+        rate_hz: Control rate.
+        bandwidth_hz: Of the observer.
+        most_m_s2: Thrust per mass of an action of 1, the last of the actions; one of -1 gives none.
+    """
+
+    def __init__(self, robot: Quadrotor, rate_hz: float, bandwidth_hz: float, most_m_s2: float) -> None:
+        super().__init__(robot, rate_hz, bandwidth_hz)
+        self.memory = {**self.memory, "thrust_estimate": (1,)}
+        self.half_m_s2 = 0.5 * most_m_s2
+        self.keep = math.exp(-1.0 / (rate_hz * THRUST_LAG_S))
+
+    def remember(self, inputs: Tensors, memory: Tensors, action: Tensor) -> dict[str, Tensor]:
+        """Keep the estimate, predict the next velocity, and let the modelled thrust follow the action."""
+        now, wanted = memory["thrust_estimate"], action[..., -1:]
+        return {**super().remember(inputs, memory, action), "thrust_estimate": wanted + self.keep * (now - wanted)}
+
+    def _thrust(self, memory: Tensors) -> Tensor:
+        return self.half_m_s2 * (1.0 + memory["thrust_estimate"])
+
+
+THRUST_LAG_S = 0.02
+"""Lag of the modelled thrust: an autopilot leads its motors, whose own lag is longer."""
 
 
 class TorqueEstimate(Term):

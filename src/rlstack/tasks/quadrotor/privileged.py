@@ -20,6 +20,7 @@ _SHOWN = {
     "thrust_scale": "thrust of each rotor",
     "time_constants": "motor lag, rising and falling",
     "delay": "delay of commands",
+    "loop_lag": "lags of the rate loop, and the share of torques that it cancels",
 }
 """Descriptions of the batch simulator's parameters by name."""
 

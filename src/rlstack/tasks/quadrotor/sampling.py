@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,6 +104,12 @@ class Randomisation:
     time_constant: Range = value((1.0, 1.0), above=0.0)
     """One number for rise and fall."""
     drag: Range = value((1.0, 1.0), at_least=0.0)
+    thrust_gain: Range = value((1.0, 1.0), above=0.0)
+    """All rotors' thrust together: a battery that sags, an autopilot's thrust curve."""
+    rate_lag: Range = value((1.0, 1.0), above=0.0)
+    """Lag of a rate loop."""
+    rate_rejection: Range = value((1.0, 1.0), at_least=0.0, at_most=1.0)
+    """Share of disturbing torques that a rate loop cancels."""
     delay_s: Range = value((0.0, 0.0), unit="s", at_least=0.0, at_most=0.05)
     departing_share: float = value(1.0, at_least=0.0, at_most=1.0)
     """Share of the episodes in which each quantity departs from its nominal value, drawn for each on its own: with
@@ -128,6 +134,9 @@ class Randomisation:
             "torque_scale": self.torque,
             "motor_lag_scale": self.time_constant,
             "drag_scale": self.drag,
+            "thrust_gain_scale": self.thrust_gain,
+            "rate_lag_scale": self.rate_lag,
+            "rate_rejection_scale": self.rate_rejection,
         }
         varied = {name: ends for name, ends in named.items() if ends != (1.0, 1.0)}
         late = {} if self.delay_s == (0.0, 0.0) else {"command_delay_s": self.delay_s}
@@ -144,7 +153,11 @@ class Randomisation:
             departs = rng.random((count, *[1] * len(shape))) < self.departing_share
             return np.where(departs, drawn, nominal)
 
-        return Perturbation(
+        def drawn_if_varied(limits: Range) -> Array:
+            """Draw nothing where nothing varies, so that other draws stay the same."""
+            return np.ones(count) if limits == (1.0, 1.0) else uniform(limits)
+
+        made = Perturbation(
             mass_scale=uniform(self.mass),
             inertia_scale=uniform(self.inertia, 3),
             arm_scale=np.repeat(uniform(self.arm, 1), 2, axis=1),
@@ -157,5 +170,13 @@ class Randomisation:
             gust_force_n=rng.normal(0.0, self.gust_sigma * weight, (count, 3)),
             gust_start_s=uniform(self.gust_start_s, nominal=None),
             gust_duration_s=uniform(self.gust_duration_s, nominal=None),
+            rate_lag_scale=np.ones(count),
+            rate_rejection_scale=np.ones(count),
             delay_s=uniform(self.delay_s, nominal=None),
+        )
+        return replace(
+            made,
+            thrust_scale=made.thrust_scale * drawn_if_varied(self.thrust_gain)[:, None],
+            rate_lag_scale=drawn_if_varied(self.rate_lag),
+            rate_rejection_scale=drawn_if_varied(self.rate_rejection),
         )

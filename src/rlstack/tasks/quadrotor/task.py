@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.schema import value
 from rlstack.sim.perturbation import Perturbation
@@ -83,7 +84,7 @@ class Curriculum:
 
 @dataclass(frozen=True, kw_only=True)
 class QuadrotorTask(Task, ABC):
-    """A task for quadrotors that command rotor speeds.
+    """A task for quadrotors that command rotor speeds, or rates and thrust.
 
     A subclass defines ``inputs``, ``criteria``, ``bounds``, ``bounds_over_topics``, ``sample``, ``held_out``,
     ``pipeline`` and ``envelope``, and narrows ``reward`` to its own weights.
@@ -241,9 +242,18 @@ class SingleRobotTask(QuadrotorTask, ABC):
 
 
 def rotor_pipeline(terms: list[Term], robot: Quadrotor) -> Pipeline:
-    """Return the pipeline of a policy that commands one robot's rotors over their range of speeds."""
+    """Return the pipeline of a policy that commands one robot's rotors over their range of speeds.
+
+    Raises:
+        UserError: The robot takes rates and thrust.
+    """
     from rlstack.tasks.core.pipeline import Pipeline
 
+    if robot.rate_loop is not None:
+        raise UserError(
+            f"The task commands rotor speeds, and {robot.name} takes rates and thrust: choose a robot whose file has no"
+            " rate_loop, or the task quadrotor_rates."
+        )
     model, rotors = robot.rotor_model, len(robot.rotors)
     low, high = model.speed_min_rad_s, model.speed_max_rad_s
     made = Pipeline(terms, "rotor_speed", [low] * rotors, [high] * rotors)
@@ -252,7 +262,11 @@ def rotor_pipeline(terms: list[Term], robot: Quadrotor) -> Pipeline:
 
 
 def draw_disturbances(
-    rng: np.random.Generator, count: int, robot: Quadrotor, disturbances: bool
+    rng: np.random.Generator,
+    count: int,
+    robot: Quadrotor,
+    disturbances: bool,
+    kinds: Mapping[str, Randomisation] | None = None,
 ) -> tuple[Perturbation, NDArray[np.str_]]:
     """Draw the disturbances of held-out episodes, and their labels.
 
@@ -260,9 +274,10 @@ def draw_disturbances(
         rng: Generator with a seed that training does not use.
         count: Number of episodes.
         robot: The quadrotor.
-        disturbances: Cycle through :data:`DISTURBANCES`; with False all episodes have the task's own.
+        disturbances: Cycle through ``kinds``; with False all episodes have the task's own.
+        kinds: Disturbances by label; None: :data:`DISTURBANCES`.
     """
-    kinds = DISTURBANCES if disturbances else {"task": Randomisation()}
+    kinds = (kinds or DISTURBANCES) if disturbances else {"task": Randomisation()}
     labels = np.array([list(kinds)[i % len(kinds)] for i in range(count)])
     fields = dict(vars(Perturbation.none(count, len(robot.rotors))))
     for kind, randomisation in kinds.items():
