@@ -92,7 +92,7 @@ class HoverGains:
     @staticmethod
     def _through(loop: RateLoop, robot: Quadrotor, horizon_s: float, late_s: float, speed_m_s: float) -> HoverGains:
         """Return gains around an autopilot's rate loop, which may be half as slow again as its file says."""
-        rates = tuple(1.0 / (1.5 * lag + late_s) for lag in (loop.time_constant_s, loop.yaw_time_constant_s))
+        rates = 1.0 / (1.5 * loop.time_constant_s + late_s), 1.0 / (1.5 * loop.yaw_time_constant_s + late_s)
         roll, pitch, yaw = (min(most, 0.5 * robot.limits.angular_velocity_rad_s) for most in loop.rates_max_rad_s)
         return HoverGains._around(robot, horizon_s, rates, (min(roll, pitch), yaw), speed_m_s)
 

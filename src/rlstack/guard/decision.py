@@ -67,8 +67,8 @@ class Decision:
     """The guard's answer to one event.
 
     Args:
-        command: To publish: (rotors,) rad/s for a quadrotor, (2,) m/s and rad/s for a wheeled base, or
-            (joints,) rad or m for an arm; None: nothing.
+        command: To publish: (rotors,) rad/s, or (4,) rates and thrust, for a quadrotor; (2,) m/s and rad/s for a
+            wheeled base; (joints,) rad or m for an arm; None: nothing.
         stamp_s: Stamp of the observation that the command answers, s.
         mode: After the event.
         reason: Why the guard is in this mode, or why it rejected the input.

@@ -51,8 +51,8 @@ class Backend(Protocol):
 
     A mobile robot senses ``position``, ``orientation``, ``linear_velocity``, ``angular_velocity`` and
     possibly ``linear_acceleration``. A quadrotor may sense ``measured_rotor_speed`` and takes the command
-    ``rotor_speed``; a wheeled base may sense ``joint_position`` and ``joint_velocity`` and takes ``twist``; an arm
-    senses them and takes ``joint_target``.
+    ``rotor_speed``, or ``rates_thrust`` where its robot file has a rate loop; a wheeled base may sense
+    ``joint_position`` and ``joint_velocity`` and takes ``twist``; an arm senses them and takes ``joint_target``.
     """
 
     robot: RobotSpec

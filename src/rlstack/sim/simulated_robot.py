@@ -85,8 +85,8 @@ class SimulatedRobot:
     def write(self, command: Signals) -> Signals:
         """Command the robot; return the command clipped to its limits.
 
-        The command depends on the kind: ``rotor_speed`` (rotors,) rad/s, ``twist`` (2,) m/s and rad/s, or
-        ``joint_target`` (joints,) rad or m.
+        The command depends on the robot: ``rotor_speed`` (rotors,) rad/s, ``rates_thrust`` (4,) rad/s and m/s^2,
+        ``twist`` (2,) m/s and rad/s, or ``joint_target`` (joints,) rad or m.
 
         Raises:
             ValueError: The command is not exactly one finite array of its shape; nothing was sent.

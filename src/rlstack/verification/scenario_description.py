@@ -21,6 +21,8 @@ _SCALES = {
     "torque_scale": "rotor torque",
     "time_constant_scale": "motor lag",
     "drag_scale": "drag",
+    "rate_lag_scale": "lag of the rate loop",
+    "rate_rejection_scale": "share of torques that the rate loop cancels",
 }
 
 

@@ -23,13 +23,17 @@ Arrays = dict[str, np.ndarray]
 class Step:
     """One step with gradients: the value is a random weighting of the next state."""
 
-    def __init__(self, delay_s: float, gyroscopic: bool, seed: int = 0, period: float = 0.02) -> None:
-        rng, robot = np.random.default_rng(seed), load_quadrotor("crazyflie")
+    def __init__(
+        self, delay_s: float, gyroscopic: bool, seed: int = 0, period: float = 0.02, name: str = "crazyflie"
+    ) -> None:
+        rng, robot = np.random.default_rng(seed), load_quadrotor(name)
         p = replace(random_perturbation(rng, COUNT, robot), delay_s=np.full(COUNT, delay_s))
         p = replace(p, gust_start_s=np.full(COUNT, -0.01), gust_duration_s=np.full(COUNT, 0.02))  # ends in this step
-        self.model = QuadrotorModel(period, gyroscopic=gyroscopic, max_delay_s=MAX_DELAY_S)
+        self.model = QuadrotorModel.of(robot, period, gyroscopic=gyroscopic, max_delay_s=MAX_DELAY_S)
         self.names = [f"command_{k}" for k in range(self.model.past_commands + 1)]
         commands = random_commands(rng, len(self.names), COUNT, robot).astype(np.float32)
+        if robot.rate_loop is not None:  # within what the rotors can do
+            commands = rng.uniform([-0.3, -0.3, -0.3, 9.0], [0.3, 0.3, 0.3, 11.0], commands.shape).astype(np.float32)
         self.inputs: Arrays = {
             "state": pack_state(random_state(rng, COUNT, robot, rates=5.0)).T.copy(),
             "parameters": pack_parameters(robot, p).T.copy(),
@@ -107,6 +111,17 @@ def test_a_delay_and_a_gusts_end_have_gradients() -> None:
     for row, change in ((delay, 1e-6), (end, 1e-6)):
         found, expected = step.gradients()["parameters"][row, 1], step.difference("parameters", row, change)
         assert found == pytest.approx(expected, rel=1e-3) and expected != 0.0
+
+
+def test_gradients_pass_through_a_rate_loop() -> None:
+    step = Step(0.013, False, name="racer_rates")
+    calm = step.inputs["state"][STATE["angular_velocity"]]
+    calm *= 0.05
+    step.inputs["state"][STATE["rotor_speed"]] = load_quadrotor("racer_rates").hover_speed_rad_s
+    for k in (0, 1):
+        step.check(f"command_{k}", range(4), f"command_{k}")
+    for group in ("orientation", "linear_velocity", "angular_velocity"):
+        step.check("state", range(STATE[group].start, STATE[group].stop), group)
 
 
 def test_robots_do_not_share_gradients() -> None:

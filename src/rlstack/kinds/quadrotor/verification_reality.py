@@ -81,10 +81,11 @@ def flight_axes(robot: Quadrotor, rate_hz: float) -> tuple[Axis, ...]:
             "thrust_scale",
             "Thrust",
             0.5,
-            0.85,
+            0.85 if robot.rate_loop is None else 0.8,
             "thrust falls with the square of the voltage, and a cell sags from 3.7 to 3.4 V",
             0.05,
         ),
+        *_loop_axes(robot),
         _scale("drag_scale", "Drag", 20.0, None, "drag of the body matters in wind and at speed", 1.0),
         Axis(
             key="centre_of_mass_share",
@@ -166,18 +167,35 @@ def flight_axes(robot: Quadrotor, rate_hz: float) -> tuple[Axis, ...]:
     )
 
 
+def _loop_axes(robot: Quadrotor) -> tuple[Axis, ...]:
+    """Return the axes of a robot whose autopilot controls the rates."""
+    if robot.rate_loop is None:
+        return ()
+    curve = "an autopilot's thrust curve is a fit at one voltage: a fifth either way"
+    loops = "autopilots' rate loops take 20 to 40 ms, with filters and soft gains twice that"
+    trim = "a loop's integral takes some tenths of a second, until when it cancels only a part"
+    return (
+        _scale("thrust_scale_high", "Thrust, more", 1.6, 1.2, curve, 0.05),
+        _scale("rate_lag_scale", "Rate loop, slower", 4.0, 2.0, loops, 0.25),
+        _scale("rate_lag_scale_low", "Rate loop, faster", 0.2, 0.5, loops, 0.05),
+        _scale("rate_rejection_scale", "Torques cancelled, share", 0.0, 0.5, trim, 0.1),
+    )
+
+
 _FIELDS = {
     "mass_scale": ("mass_scale",),
     "inertia_scale": ("inertia_scale",),
     "motor_lag_scale": ("time_constant_scale",),
     "thrust_scale": ("thrust_scale",),
     "drag_scale": ("drag_scale",),
+    "rate_lag_scale": ("rate_lag_scale",),
+    "rate_rejection_scale": ("rate_rejection_scale",),
 }
 """Fields of the perturbation by axis."""
 
 
 def _scale(key: str, title: str, farthest: float, required: float | None, reason: str, resolution: float) -> Axis:
-    names = _FIELDS[key.removesuffix("_low")]
+    names = _FIELDS[key.removesuffix("_low").removesuffix("_high")]
     return Axis(
         key=key,
         title=title,

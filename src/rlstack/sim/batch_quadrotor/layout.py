@@ -5,7 +5,7 @@ With rows instead of one array per quantity, a reset is one gather and one scatt
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -134,7 +134,7 @@ def _loop_columns(robot: Quadrotor, p: Perturbation) -> dict[str, NDArray[Any]]:
         return {name: np.zeros((count, PARAMETERS[name].stop - PARAMETERS[name].start)) for name in names}
     lag = p.rate_lag_scale[:, None] * [loop.time_constant_s, loop.yaw_time_constant_s]
     model, body = robot.rotor_model, robot.body
-    believed = {
+    believed: dict[str, Sequence[float] | NDArray[np.float64]] = {
         "loop_mass": [body.mass_kg],
         "loop_inertia": body.inertia_kg_m2,
         "loop_motors": [model.rise_time_constant_s, model.fall_time_constant_s],
@@ -143,7 +143,7 @@ def _loop_columns(robot: Quadrotor, p: Perturbation) -> dict[str, NDArray[Any]]:
     }
     return {
         "loop_lag": np.concatenate([lag, p.rate_rejection_scale[:, None]], axis=1),
-        **{name: np.tile(values, (count, 1)) for name, values in believed.items()},
+        **{name: np.tile(np.asarray(values), (count, 1)) for name, values in believed.items()},
     }
 
 
