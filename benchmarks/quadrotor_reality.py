@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Fly policy files from held-out starts of quadrotor_hover while delays, rate, noise, mass, inertia and motors depart.
 
+A robot with a rate loop, for policies of quadrotor_rates, departs in its loop and its thrust, too.
+
 The starts are neither those that training drew nor those that its best policy was chosen on; they have the task's noise
 and disturbances. Every row departs in one thing, the last in four together; the policy is told nothing. Columns:
 
@@ -10,8 +12,8 @@ and disturbances. Every row departs in one thing, the last in four together; the
 - yaw: median over flights of the mean heading error over the same time
 - speed: 99th percentile over flights of the greatest speed
 
-Oscillation is the mean over rotors of the standard deviation of the command from second 4 to second 8, of flights
-without disturbance and noise, as a share of the rotors' range; the largest of the flights is given, too.
+Oscillation is the mean over rotors, or over rates and thrust, of the standard deviation of the command from second 4 to
+second 8, of flights without disturbance and noise, as a share of its range; the largest of the flights is given, too.
 
     python benchmarks/quadrotor_reality.py runs/*/policy.onnx [--controllers] [--episodes 1000] [--json FILE]
 
@@ -30,6 +32,7 @@ from typing import Any
 
 import numpy as np
 
+from rlstack.interfaces.kind_signals import command_of, command_range
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.kinds.quadrotor.verification_reality import flight_axes
 from rlstack.policies import load_policy
@@ -61,6 +64,16 @@ ROWS: Mapping[str, tuple[str, float]] = {
     "together": ("together", 1.0),
 }
 """Axis and value of each row; see :mod:`rlstack.kinds.quadrotor.verification_reality`."""
+
+LOOP_ROWS: Mapping[str, tuple[str, float]] = {
+    "rate loop x2": ("rate_lag_scale", 2.0),
+    "rate loop x0.5": ("rate_lag_scale_low", 0.5),
+    "no torque cancelled": ("rate_rejection_scale", 0.0),
+    "thrust +20%": ("thrust_scale_high", 1.2),
+    "thrust -20%": ("thrust_scale", 0.8),
+    "commands 40 ms late": ("command_delay_s", 0.04),
+}
+"""The same of a robot with a rate loop, besides."""
 
 COLUMNS = {
     "within 0.1 m": ("close", "13.1%"),
@@ -101,9 +114,9 @@ def oscillation(driver: Any, robot: Quadrotor, episodes: int) -> dict[str, float
     starts = HoverTask().held_out(np.random.default_rng(SEED), episodes, robot, disturbances=False)
     calm = replace(starts, perturbation=type(starts.perturbation).none(episodes, len(robot.rotors)))
     flown = rollout(driver, calm, still, HoverTask.criteria.duration_s)
-    model = robot.rotor_model
-    commands = np.clip(flown.command[flown.time_s >= 4.0], model.speed_min_rad_s, model.speed_max_rad_s)
-    share = commands.std(axis=0).mean(axis=1) / (model.speed_max_rad_s - model.speed_min_rad_s)
+    low, high = map(np.array, command_range(robot, command_of(robot).name))
+    commands = np.clip(flown.command[flown.time_s >= 4.0], low, high)
+    share = (commands.std(axis=0) / (high - low)).mean(axis=1)
     return {"oscillation": float(share.mean()), "largest_oscillation": float(share.max())}
 
 
@@ -113,7 +126,7 @@ def measure(driver: Any, robot: Quadrotor, episodes: int, seed: int = SEED) -> d
     trials = HoverTask().held_out(np.random.default_rng(seed), episodes, robot, disturbances=False)
     nominal = Conditions(trials=trials, robot=robot)
     rows = {}
-    for name, (key, value) in ROWS.items():
+    for name, (key, value) in {**ROWS, **({} if robot.rate_loop is None else LOOP_ROWS)}.items():
         conditions = nominal if name == "nominal" else axes[key].apply(value, nominal)
         rows[name] = figures(fly(driver, robot, conditions, seed))
     return {"rows": rows, **oscillation(driver, robot, min(episodes, 200))}
@@ -131,7 +144,10 @@ def show(name: str, found: Mapping[str, Any]) -> None:
 
 def spread(found: list[dict[str, Any]], pick: Callable[[list[float]], float]) -> dict[str, Any]:
     """Return one figure for each over several policies."""
-    rows = {row: {key: pick([one["rows"][row][key] for one in found]) for key, _ in COLUMNS.values()} for row in ROWS}
+    rows = {
+        row: {key: pick([one["rows"][row][key] for one in found]) for key, _ in COLUMNS.values()}
+        for row in found[0]["rows"]
+    }
     return {"rows": rows, **{key: pick([one[key] for one in found]) for key in ("oscillation", "largest_oscillation")}}
 
 
