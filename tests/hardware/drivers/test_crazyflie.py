@@ -14,6 +14,7 @@ import pytest
 
 from rlstack.errors import UserError
 from rlstack.hardware.drivers.crazyflie import BACKEND
+from rlstack.interfaces.backend import Located
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.robots.frames import yaw
 from tests.support.peers.crazyflie import CrazyfliePeer
@@ -131,8 +132,10 @@ def test_without_a_position_or_a_variable_it_is_refused() -> None:
 
 def test_poses_of_motion_capture_go_to_the_estimator() -> None:
     with CrazyfliePeer() as peer:
-        backend = connected(peer)
-        backend.take_pose(time.time(), np.array([1.0, 2.0, 3.0]), np.array([0.0, 0.0, 0.6, 0.8]))
+        backend = connected(peer, "?external_pose=true")
+        assert isinstance(backend, Located) and not isinstance(BACKEND(peer.robot, uri=peer.uri), Located)
+        backend.locate(time.time(), np.array([1.0, 2.0, np.nan]), np.array([0.0, 0.0, 0.6, 0.8]))
+        backend.locate(time.time(), np.array([1.0, 2.0, 3.0]), np.array([0.0, 0.0, 0.6, 0.8]))
         assert soon(lambda: peer.poses)
         assert peer.poses[0] == pytest.approx([1.0, 2.0, 3.0, 0.0, 0.0, 0.6, 0.8])
         backend.close()

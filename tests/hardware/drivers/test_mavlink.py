@@ -16,6 +16,7 @@ pytest.importorskip("pymavlink")
 
 from rlstack.errors import UserError
 from rlstack.hardware.drivers.mavlink import BACKEND
+from rlstack.interfaces.backend import Located
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.robots.frames import yaw
 from tests.support.peers.mavlink import AUTO_LAND, POSCTL, ArduPilot, Autopilot, Px4
@@ -174,12 +175,15 @@ def test_poses_of_motion_capture_go_to_the_estimator_in_its_frames() -> None:
     place, turned = np.array([1.0, 2.0, 3.0]), np.array([0.0, 0.0, math.sin(0.2), math.cos(0.2)])
     for kind, number in ((Px4, 331), (ArduPilot, 102)):
         with kind() as peer:
-            backend = connected(peer)
-            backend.take_pose(time.time(), place, turned)
+            peer.lost = True  # it has no position before
+            backend = connected(peer, "?external_pose=true")
+            assert isinstance(backend, Located) and backend.read().signals == {}
+            backend.locate(time.time(), place, turned)
             assert soon(lambda peer=peer: peer.poses)
             got, fields = peer.poses[0]
             assert got == number and fields[1:4] == pytest.approx([2.0, 1.0, -3.0])
             assert abs(fields[0] / 1e6 - time.monotonic()) < 0.5
+            assert soon(lambda backend=backend: backend.read().signals)
             if kind is ArduPilot:
                 assert fields[4:7] == pytest.approx([0.0, 0.0, math.pi / 2 - 0.4], abs=1e-6)
             backend.close()

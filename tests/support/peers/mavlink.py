@@ -46,6 +46,7 @@ class Autopilot:
         self.mode = HOLD
         self.mute: set[int] = set()  # messages that are not sent, whatever is asked
         self.deaf: set[int] = set()  # commands that are not answered
+        self.lost = False  # whether its estimator has no position before external vision
         self.slow = 1.0  # share of the rates that are asked for
         self.loss = 0.0
         self.failsafes = 0
@@ -156,6 +157,7 @@ class Autopilot:
             self.setpoints.append((now, fields[5:9]))
         elif number in (102, 331):
             self.poses.append((number, fields))
+            self.lost = False
 
     def _encoded(self, value: float | int, name: str) -> tuple[object, ...]:
         raise NotImplementedError
@@ -225,6 +227,8 @@ class Autopilot:
         if number == HEARTBEAT:
             for system in self.systems:
                 self._send(HEARTBEAT, self.mode, self.vehicle, self.number, 128 * self.armed + 1, 4, 3, system=system)
+            return
+        if self.lost and number in (331, 32):
             return
         position, velocity, q, rates = self._ned()
         fx, fy, fz = self.airframe.force

@@ -26,22 +26,24 @@ from rlstack.hardware.crazyflie.session import (
     SUPERVISOR,
     Session,
 )
+from rlstack.hardware.pose_gate import PoseGate
 from rlstack.hardware.rates_thrust import RATES_THRUST, RatesThrust
+from rlstack.hardware.stream_rate import StreamRate
 from rlstack.hardware.uri import parse_uri
 from rlstack.interfaces.backend import Capture, Reading, Signals
 from rlstack.robots import RobotSpec
 from rlstack.robots.spec import STANDARD_GRAVITY
 
 EXAMPLES = {"radio": "radio://0/80/2M/E7E7E7E7E7", "udp": "udp://127.0.0.1:19850"}
-OPTIONS: dict[str, Any] = {"hover_thrust": 0, "watchdog": False}
+OPTIONS: dict[str, Any] = {"hover_thrust": 0, "watchdog": False, "external_pose": False}
 """Options of the URI: the thrust in hover, 1 to 60000 (0: from the mass, by the firmware's thrust curve); whether its
-motors stop for good where commands end for a second."""
+motors stop for good where commands end for a second; whether its estimator gets poses from ``external_pose``."""
 
 FULL_THRUST, MOST_THRUST = 65536, 60000
 """What the commander's thrust counts to, and the most that it passes on."""
 FULL_THRUST_KG = 0.060
 """What the four motors lift at full thrust: the firmware's curve, which compensates the battery's voltage."""
-RATE_SHARE, RATE_STATES = 0.7, 10
+RATE_SHARE = 0.7
 WATCHDOG_S = 0.1
 SUPERVISOR_PROTOCOL = 12
 """First protocol version with the supervisor's port."""
@@ -82,8 +84,11 @@ class Crazyflie:
         self._lock = threading.RLock()
         self._session: Session | None = None
         self._reading: Reading | None = None
-        self._stamps_s: list[float] = []
+        self._rate = StreamRate()
         self._fed_s = 0.0
+        self._located = PoseGate()
+        if self._uri.options["external_pose"]:
+            self.locate = self._locate  # only then is it a Located backend, which the robot node gives poses
         self._new_control()
         self.report: dict[str, str] = {}
         """What :meth:`connect` has found: firmware, link, rates."""
@@ -99,7 +104,7 @@ class Crazyflie:
         """
         if self._session is not None:
             return
-        self._reading, self._stamps_s, self.report = None, [], {}
+        self._reading, self._rate, self.report = None, StreamRate(), {}
         self._new_control()
         self._measured = Measurements(self._on_state, self._on_status)
         link: CrazyflieLink
@@ -115,7 +120,7 @@ class Crazyflie:
             raise
 
     def read(self) -> Reading:
-        """Return the newest measurement; its time is the system clock's, s since 1970, when it was taken."""
+        """Return the newest measurement, taken when its time says, s since the epoch."""
         if self._reading is None:
             raise RuntimeError("read: connect first.")
         return self._reading
@@ -171,15 +176,12 @@ class Crazyflie:
         with self._lock:
             self._session = None
 
-    def take_pose(self, time_s: float, position: Array, orientation: Array) -> None:
-        """Send a pose from motion capture to the Crazyflie's estimator, which takes it for the present.
+    def _locate(self, time_s: float, position: Array, orientation: Array) -> None:
+        """Send a pose to the estimator, which takes it for the present one.
 
-        Args:
-            time_s: When it was measured, system clock, s.
-            position: (3,) m, world.
-            orientation: (4,) xyzw, body to world, unit.
+        See :class:`rlstack.interfaces.backend.Located`.
         """
-        if (session := self._session) is not None:
+        if (session := self._session) is not None and self._located.admits(time_s, position, orientation):
             session.send(LOCALIZATION, 1, struct.pack("<B7f", _EXTERNAL_POSE, *position, *orientation))
 
     # Connecting ------------------------------------------------------------------------------------------------
@@ -217,10 +219,7 @@ class Crazyflie:
             raise UserError(f"The Crazyflie on {self._uri.text} does not measure {missing or 'anything new'}.")
         if why := self._control.broken():
             raise UserError(f"The Crazyflie on {self._uri.text} is {why}.")
-        del self._stamps_s[:]
-        session.wait(lambda: len(self._stamps_s) > RATE_STATES, 2.0 * RATE_STATES / wanted + 0.5)
-        stamps = self._stamps_s[:]
-        got = (len(stamps) - 1) / max(stamps[-1] - stamps[0], 1e-9) if len(stamps) > 1 else 0.0
+        got = self._rate.measured(RATE_SHARE * wanted)
         self.report["odometry"] = f"{got:.0f} Hz of {wanted:.0f} Hz"
         self.report["link"] = f"round trip {1e3 * session.clock.round_trip_s:.1f} ms"
         if got < RATE_SHARE * wanted:
@@ -262,7 +261,7 @@ class Crazyflie:
     def _on_state(self, stamp_s: float, arrived_s: float) -> None:
         if (session := self._session) is None:
             return
-        self._stamps_s = [*self._stamps_s[-RATE_STATES:], stamp_s]
+        self._rate.note(stamp_s)
         taken_s = session.clock.local_s(stamp_s, arrived_s) + (time.time() - time.monotonic())
         last = self._reading
         if last is not None and taken_s <= last.time_s < taken_s + 1.0:

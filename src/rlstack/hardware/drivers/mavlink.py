@@ -25,7 +25,9 @@ from rlstack.hardware.mavlink.frames import swap_body, swap_orientation, swap_wo
 from rlstack.hardware.mavlink.link import Link
 from rlstack.hardware.mavlink.session import AUTOPILOT_COMPONENT, Session, is_armed
 from rlstack.hardware.mavlink.transport import EXAMPLES, check_transport, open_transport
+from rlstack.hardware.pose_gate import PoseGate
 from rlstack.hardware.rates_thrust import RATES_THRUST, RatesThrust
+from rlstack.hardware.stream_rate import StreamRate
 from rlstack.hardware.uri import parse_uri
 from rlstack.interfaces.backend import Capture, Reading, Signals
 from rlstack.libraries import import_library
@@ -37,17 +39,17 @@ OPTIONS: dict[str, Any] = {
     "mode": "",
     "hover_thrust": 0.0,
     "termination": False,
+    "external_pose": False,
     "key": "",
 }
 """Options of the URI: a serial port's speed; the autopilot's system number (0: the only one); the mode that takes
 set-points (empty: OFFBOARD of PX4, GUIDED of ArduPilot); the thrust in hover, 0 to 1 (0: the autopilot's parameter);
-whether flight is terminated if a disarming is not confirmed; a file with a signing key of 32 bytes as 64 hex digits."""
+whether flight is terminated if a disarming is not confirmed; whether its estimator gets poses from ``external_pose``; a
+file with a signing key of 32 bytes as 64 hex digits."""
 
 BATTERY_HZ, HEARTBEAT_HZ = 1.0, 5.0
 RATE_SHARE = 0.7
 """Share of the wanted rate of odometry below which :meth:`MavlinkQuadrotor.connect` refuses."""
-RATE_MESSAGES = 10
-"""Messages over which the rate is measured."""
 HOVER_RATIO = 1.6
 """How far the hover command of the robot file and of the autopilot may be apart."""
 
@@ -88,7 +90,10 @@ class MavlinkQuadrotor:
         self._session: Session | None = None
         self._engagement: Engagement | None = None
         self._reading: Reading | None = None
-        self._stamps_ns: list[int] = []
+        self._rate = StreamRate()
+        self._located = PoseGate()
+        if self._uri.options["external_pose"]:
+            self.locate = self._locate  # only then is it a Located backend, which the robot node gives poses
         self.report: dict[str, str] = {}
         """What :meth:`connect` has found: firmware, clock, rates, thrust."""
 
@@ -106,7 +111,7 @@ class MavlinkQuadrotor:
         import_library("pymavlink.mavutil", "mavlink")
         dialect = importlib.import_module("pymavlink.dialects.v20.common")
         self._estimate = Estimate()
-        self._reading, self._stamps_ns, self.report = None, [], {}
+        self._reading, self._rate, self.report = None, StreamRate(), {}
         self._mavlink = dialect
         options = self._uri.options
         session = Session(
@@ -124,10 +129,10 @@ class MavlinkQuadrotor:
             raise
 
     def read(self) -> Reading:
-        """Return the newest measurement; its time is the system clock's, s since 1970, when it was taken."""
-        if self._reading is None:
+        """Return the newest measurement, taken when its time says, s since the epoch; empty before external poses."""
+        if self._session is None:
             raise RuntimeError("read: connect first.")
-        return self._reading
+        return self._reading or Reading(0.0, {})
 
     def capture(self, name: str) -> Capture:
         """Raise ``UserError``: an autopilot has neither cameras nor lidars on this link."""
@@ -180,16 +185,10 @@ class MavlinkQuadrotor:
 
     # External vision -------------------------------------------------------------------------------------------
 
-    def take_pose(self, time_s: float, position: Array, orientation: Array) -> None:
-        """Send a pose from motion capture to the autopilot's estimator.
-
-        Args:
-            time_s: When it was measured, system clock, s.
-            position: (3,) m, world.
-            orientation: (4,) xyzw, body to world, unit.
-        """
+    def _locate(self, time_s: float, position: Array, orientation: Array) -> None:
+        """Send a pose to the autopilot's estimator; see :class:`rlstack.interfaces.backend.Located`."""
         session = self._session
-        if session is None or self._engagement is None:
+        if session is None or self._engagement is None or not self._located.admits(time_s, position, orientation):
             return
         taken_us = int((time_s - time.time() + time.monotonic()) * 1e6)
         place, turned = swap_world(position).tolist(), swap_orientation(orientation)
@@ -247,6 +246,8 @@ class MavlinkQuadrotor:
         rates = {number: wanted for number in autopilot.odometry}
         rates |= {autopilot.imu: imu, autopilots.BATTERY_STATUS: BATTERY_HZ, autopilots.HEARTBEAT: HEARTBEAT_HZ}
         session.stream(rates, _ANSWER_S)
+        if self._uri.options["external_pose"]:
+            return  # its position comes once poses do, which the robot node passes on when it is connected
         if not session.wait(lambda: self._estimate.complete, _ANSWER_S):
             missing = ", ".join(name for name in SENSED if name not in self._estimate.signals)
             reasons = f" ({'; '.join(self._estimate.refused)})" if self._estimate.refused else ""
@@ -254,10 +255,7 @@ class MavlinkQuadrotor:
                 f"{autopilot.name} on {self._uri.text} does not measure {missing}{reasons}: does its estimator have a"
                 " position, from GPS, motion capture or vision?"
             )
-        del self._stamps_ns[:]
-        session.wait(lambda: len(self._stamps_ns) > RATE_MESSAGES, 2.0 * RATE_MESSAGES / wanted + 0.5)
-        stamps = self._stamps_ns[:]
-        got = (len(stamps) - 1) / max((stamps[-1] - stamps[0]) / 1e9, 1e-9) if len(stamps) > 1 else 0.0
+        got = self._rate.measured(RATE_SHARE * wanted)
         self.report["odometry"] = f"{got:.0f} Hz of {wanted:.0f} Hz"
         if got < RATE_SHARE * wanted:
             raise UserError(
@@ -270,7 +268,7 @@ class MavlinkQuadrotor:
     def _on_message(self, message: Any, arrived_ns: int) -> None:
         stamp_ns = self._estimate.take(message)
         if stamp_ns is not None:
-            self._stamps_ns = [*self._stamps_ns[-RATE_MESSAGES:], stamp_ns]
+            self._rate.note(stamp_ns / 1e9)
             if self._estimate.complete and (session := self._session) is not None:
                 self._publish(session, stamp_ns, arrived_ns)
             return
