@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import math
+import os
+import select
 import socket
+import threading
 import time
-from collections.abc import Callable
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +174,51 @@ def test_the_driver_listens_where_the_uri_says_and_a_port_in_use_is_refused() ->
         backend.connect()
         assert backend.report["odometry"].endswith("of 100 Hz")
         backend.close()
+
+
+@contextmanager
+def serial_line(peer: Autopilot) -> Iterator[str]:
+    """Put a pseudo-terminal before an autopilot, which cuts frames anywhere; return its path."""
+    ours, theirs = os.openpty()
+    tty.setraw(ours)
+    tty.setraw(theirs)
+    over, (host, port) = threading.Event(), peer.uri.removeprefix("udpout://").split(":")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as link:
+        link.connect((host, int(port)))
+
+        def relay() -> None:
+            while not over.is_set():
+                for source in select.select([ours, link], [], [], 0.01)[0]:
+                    if source is link:
+                        data = link.recv(2048)
+                        for at in range(0, len(data), 50):
+                            os.write(ours, data[at : at + 50])
+                    else:
+                        link.send(os.read(ours, 4096))
+
+        thread = threading.Thread(target=relay)
+        thread.start()
+        try:
+            yield os.ttyname(theirs)
+        finally:
+            over.set()
+            thread.join()
+            os.close(ours)
+            os.close(theirs)
+
+
+def test_a_serial_port_does_as_well_and_one_driver_has_it_alone() -> None:
+    with ArduPilot() as peer, serial_line(peer) as path:
+        uri = f"serial://{path}?baud=921600"
+        backend = BACKEND(peer.robot, uri=uri)
+        backend.connect()
+        with pytest.raises(UserError, match="does no other program have it"):
+            BACKEND(peer.robot, uri=uri).connect()
+        command = {"rates_thrust": np.array([0.0, 0.0, 0.0, 2.0])}
+        assert soon(lambda: backend.write(command)["rates_thrust"].any() or time.sleep(0.01))
+        assert peer.armed
+        backend.close()
+        assert not peer.armed
 
 
 def test_poses_of_motion_capture_go_to_the_estimator_in_its_frames() -> None:
