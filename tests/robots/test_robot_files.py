@@ -30,6 +30,7 @@ PUBLISHED = {
     "racer": (0.782, 3.937, 0.281),
     "racer_rates": (0.782, 3.937, 0.281),
     "x500": (2.0, 3.247, 0.555),
+    "x500_rates": (2.0, 3.247, 0.555),
 }
 """Worked out from the sources' own numbers and units, by hand: what a slip in a conversion would change."""
 
@@ -43,6 +44,7 @@ ORDERS = {
     "racer": (FR, BL, FL, BR),
     "racer_rates": (FR, BL, FL, BR),
     "x500": (FR, BL, FL, BR),
+    "x500_rates": (FR, BL, FL, BR),
 }
 COUNTER_CLOCKWISE = {FR, BL}
 """Of all of these vehicles, seen from above; such a rotor turns the body clockwise."""

@@ -1,17 +1,17 @@
-"""The command ``rates_thrust`` for drivers: checked, and limited to what the robot takes."""
+"""The command ``rates_thrust`` for drivers of autopilots: checked, and limited to what the robot takes."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import Signals
-from rlstack.robots.spec import STANDARD_GRAVITY
+from rlstack.interfaces.kind_signals import command_of, command_range
+from rlstack.interfaces.rates_messages import NAME as RATES_THRUST
+from rlstack.robots import RobotSpec
 
-RATES_THRUST = "rates_thrust"
+__all__ = ["RATES_THRUST", "RatesThrust"]
 
 
 class RatesThrust:
@@ -21,15 +21,17 @@ class RatesThrust:
         robot: The robot.
 
     Raises:
-        UserError: It has no rotors.
+        UserError: It takes another command.
     """
 
-    def __init__(self, robot: Any) -> None:
-        if not robot.has_rotors:
-            raise UserError(f"{robot.name} is a {robot.kind}, but rates and thrust are a quadrotor's command.")
-        fastest = robot.limits.angular_velocity_rad_s
-        self._high = np.array([fastest, fastest, fastest, robot.thrust_to_weight * STANDARD_GRAVITY])
-        self._low = np.array([-fastest, -fastest, -fastest, 0.0])
+    def __init__(self, robot: RobotSpec) -> None:
+        if (name := command_of(robot).name) != RATES_THRUST:
+            raise UserError(
+                f"{robot.name} takes {name}, but its autopilot takes {RATES_THRUST}: choose a quadrotor whose file has"
+                " a rate_loop, such as x500_rates or crazyflie_rates."
+            )
+        low, high = command_range(robot, RATES_THRUST)
+        self._low, self._high = np.array(low), np.array(high)
 
     def __call__(self, command: Signals) -> Array:
         """Return body rates in FLU, rad/s, and thrust per mass, m/s^2: (4,), within the robot's range.

@@ -153,11 +153,11 @@ def test_poses_of_motion_capture_go_to_the_estimator() -> None:
 )
 def test_a_wrong_uri_is_refused_before_connecting(uri: str, said: str) -> None:
     with pytest.raises(UserError, match=said):
-        BACKEND(load_quadrotor("crazyflie"), uri=uri)
+        BACKEND(load_quadrotor("crazyflie_rates"), uri=uri)
 
 
 def test_a_robot_that_it_cannot_lift_is_refused_and_so_is_a_radio_without_its_library() -> None:
-    robot = load_quadrotor("crazyflie")
+    robot = load_quadrotor("crazyflie_rates")
     heavy = replace(robot, body=replace(robot.body, mass_kg=0.058))
     with pytest.raises(UserError, match=r"hovering with 0\.058 kg takes a thrust of 63351"):
         BACKEND(heavy, uri="udp://127.0.0.1:19850")

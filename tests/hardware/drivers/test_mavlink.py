@@ -167,7 +167,7 @@ def test_the_driver_listens_where_the_uri_says_and_a_port_in_use_is_refused() ->
         other.bind(("127.0.0.1", 0))
         port = other.getsockname()[1]
         with pytest.raises(UserError, match=f"127.0.0.1:{port} is in use"):
-            BACKEND(load_quadrotor("x500"), uri=f"udp://127.0.0.1:{port}").connect()
+            BACKEND(load_quadrotor("x500_rates"), uri=f"udp://127.0.0.1:{port}").connect()
     with Px4() as peer:
         peer.listen(port)
         backend = BACKEND(peer.robot, uri=f"udpin://127.0.0.1:{port}")
@@ -254,13 +254,13 @@ def test_poses_of_motion_capture_go_to_the_estimator_in_its_frames() -> None:
 )
 def test_a_wrong_uri_is_refused_before_connecting(uri: str, said: str) -> None:
     with pytest.raises(UserError, match=said):
-        BACKEND(load_quadrotor("x500"), uri=uri)
+        BACKEND(load_quadrotor("x500_rates"), uri=uri)
 
 
 def test_a_key_of_another_length_and_a_port_that_is_not_there_are_refused(tmp_path: Path) -> None:
     key = tmp_path / "key"
     key.write_text("00ff")
     with pytest.raises(UserError, match="has 2 bytes"):
-        BACKEND(load_quadrotor("x500"), uri=f"udp://127.0.0.1:14550?key={key}")
+        BACKEND(load_quadrotor("x500_rates"), uri=f"udp://127.0.0.1:14550?key={key}")
     with pytest.raises(UserError, match="cannot be opened at 921600 baud"):
-        BACKEND(load_quadrotor("x500"), uri=f"serial://{tmp_path}/none").connect()
+        BACKEND(load_quadrotor("x500_rates"), uri=f"serial://{tmp_path}/none").connect()

@@ -21,7 +21,7 @@ class Airframe:
         rate_lag_s: Time constant of the rate loop.
     """
 
-    def __init__(self, robot: Any, rate_lag_s: float = 0.03) -> None:
+    def __init__(self, robot: Any, rate_lag_s: float) -> None:
         model = robot.rotor_model
         self.top = robot.thrust_to_weight * G
         self._thrust_lag_s = max(model.rise_time_constant_s, STEP_S)

@@ -51,8 +51,8 @@ class CrazyfliePeer:
     """Its own thread serves the link and moves the vehicle."""
 
     def __init__(self, robot: Any = None, *, brushless: bool = False, seed: int = 1) -> None:
-        self.robot = robot or load_quadrotor("crazyflie")
-        self.airframe = Airframe(self.robot)
+        self.robot = robot or load_quadrotor("crazyflie_rates")
+        self.airframe = Airframe(self.robot, self.robot.rate_loop.time_constant_s)
         self.brushless = brushless  # must be armed
         self.protocol, self.firmware = 12, "2025.02"
         self.magic = b"Bitcraze Crazyflie"

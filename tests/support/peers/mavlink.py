@@ -37,8 +37,8 @@ class Autopilot:
     skew = 30e-6
 
     def __init__(self, robot: Any = None, *, seed: int = 1) -> None:
-        self.robot = robot or load_quadrotor("x500")
-        self.airframe = Airframe(self.robot)
+        self.robot = robot or load_quadrotor("x500_rates")
+        self.airframe = Airframe(self.robot, self.robot.rate_loop.time_constant_s)
         self.vehicle = 2  # a quadrotor
         self.parameters: dict[str, float | int] = {}
         self.arming_failures: list[str] = []

@@ -1,0 +1,98 @@
+"""Autopilots over real topics: their drivers behind the guard, flown by a controller that commands rates and thrust."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from std_srvs.srv import SetBool, Trigger
+
+from rlstack.interfaces import topics
+from rlstack.interfaces.backend import Reading
+from rlstack.interfaces.messages import stamp_to_ns
+from rlstack.interfaces.rates_messages import RatesMessage
+from rlstack.nodes.guard import GuardNode
+from rlstack.nodes.robot import RobotNode
+from tests.support.peers.crazyflie import CrazyfliePeer
+from tests.support.peers.mavlink import Px4
+from tests.support.rates_pilot import rates_to
+from tests.support.ros import Listener
+
+pytestmark = pytest.mark.integration
+
+GOAL = (0.4, -0.3, 1.2)
+PATIENT = {"staleness_periods": 100.0, "observation_timeout_s": 2.0}  # all of it runs in one process
+Start = Callable[..., Any]
+
+
+@pytest.fixture
+def start(listener: Listener) -> Iterator[Start]:
+    """Return a function that starts a node in this process."""
+    started: list[Any] = []
+
+    def begin(kind: Any, **overrides: Any) -> Any:
+        node = kind(overrides=overrides, context=listener.context)
+        listener.executor.add_node(node)
+        started.append(node)
+        node.start()
+        return node
+
+    yield begin
+    for node in reversed(started):
+        node.stop()
+        listener.executor.remove_node(node)
+        node.destroy_node()
+
+
+class Pilot:
+    """Answers each odometry with the rates and the thrust that lead to :data:`GOAL`."""
+
+    def __init__(self, listener: Listener) -> None:
+        topic = topics.POLICY_PREFIX + topics.RATES_COMMAND
+        self._publisher = listener.node.create_publisher(topics.type_of(topic), topic, topics.quality("command"))
+        self._message = RatesMessage()
+        self.at = np.full(3, np.inf)
+        self.late_s: list[float] = []
+        listener.node.create_subscription(
+            topics.type_of(topics.ODOM), topics.ODOM, self.answer, topics.quality("sensor_in")
+        )
+
+    def answer(self, odometry: Any) -> None:
+        pose, twist = odometry.pose.pose, odometry.twist.twist
+        self.at = np.array([pose.position.x, pose.position.y, pose.position.z])
+        stamp = stamp_to_ns(odometry.header.stamp)
+        self.late_s.append(time.time() - stamp / 1e9)
+        signals = {
+            "position": self.at,
+            "orientation": np.array([getattr(pose.orientation, axis) for axis in "xyzw"]),
+            "linear_velocity": np.array([getattr(twist.linear, axis) for axis in "xyz"]),
+        }
+        self._publisher.publish(self._message.fill(stamp, rates_to(Reading(0.0, signals), GOAL)["rates_thrust"]))
+
+
+@pytest.mark.parametrize(("backend", "kind"), [("mavlink", Px4), ("crazyflie", CrazyfliePeer)])
+def test_it_takes_off_flies_to_a_goal_and_stops_in_an_emergency(
+    listener: Listener, start: Start, backend: str, kind: Any
+) -> None:
+    if backend == "mavlink":
+        pytest.importorskip("pymavlink")
+    with kind() as peer:
+        robot = peer.robot.name
+        start(RobotNode, robot=robot, backend=backend, uri=peer.uri, command_timeout_periods=100.0)
+        guard = start(GuardNode, robot=robot, **PATIENT)
+        pilot = Pilot(listener)
+        listener.until(lambda: guard.guard.in_a_row > 20, "observations", 20.0)
+        assert not peer.powered
+        answer = listener.call(SetBool, topics.ARM, SetBool.Request(data=True))
+        assert answer.success, answer.message
+        listener.until(lambda: str(guard.guard.mode) == "policy", "the flight", 30.0)
+        listener.until(lambda: np.linalg.norm(pilot.at - GOAL) < 0.1, "the goal", 30.0)
+        listener.spin(0.5)
+        assert np.linalg.norm(np.array(peer.airframe.position) - GOAL) < 0.15
+        assert str(guard.guard.mode) == "policy"
+        assert 0.0 < sorted(pilot.late_s)[len(pilot.late_s) // 2] < 0.1, "stamps are of this machine's clock"
+        assert listener.call(Trigger, topics.ESTOP, Trigger.Request()).success
+        listener.until(lambda: not peer.powered, "the stop", 5.0)
