@@ -43,7 +43,13 @@ class Sitl:
     def run(self) -> int:
         """Start firmware and airframe, and fly until Ctrl-C."""
         from rlstack.errors import unknown_name
-        from rlstack.hardware.betaflight.simulated import HOST, MSP_PORT, Airframe, SimulatedFlightController
+        from rlstack.hardware.betaflight.simulated import (
+            HOST,
+            MSP_PORT,
+            Airframe,
+            SimulatedFlightController,
+            settings_of,
+        )
         from rlstack.robots import load_robot
 
         if self.autopilot != "betaflight":
@@ -58,7 +64,7 @@ class Sitl:
         airframe = Airframe(robot, noise_seed=None if self.noise_seed < 0 else self.noise_seed)
         try:
             with (
-                SimulatedFlightController(folder, self.firmware) as firmware,
+                SimulatedFlightController(folder, settings_of(robot), self.firmware) as firmware,
                 _Poses(self.namespace or robot.name) as poses,
             ):
                 print(f"Betaflight's firmware flies {robot.name}{'' if hurried else ', without real-time priority'}.")

@@ -26,6 +26,8 @@ _PATIENCE_S = 0.005
 _PERIODS_S = {msp.RAW_IMU: 0.005, msp.STATUS_EX: 0.02, msp.ATTITUDE: 0.05, msp.BATTERY_STATE: 0.5}
 _KEEP_ALIVE_S = 0.02
 """Period of disarmed channels: a receiver is lost after 150 ms."""
+_GYRO_RAD_S = np.radians(2000.0 / 32768.0)
+"""The gyroscope's unit: all that Betaflight supports measure 2000 degrees/s with 16 bits."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -182,7 +184,7 @@ class FlightController:
         try:
             if frame.command == msp.RAW_IMU:
                 numbers = np.array(struct.unpack_from("<6h", frame.payload), dtype=float)
-                self.imu = Imu(time.time(), numbers[:3], np.radians(numbers[3:]))
+                self.imu = Imu(time.time(), numbers[:3], numbers[3:] * _GYRO_RAD_S)
             elif frame.command == msp.STATUS_EX:
                 self.status = _status(frame.payload)
             elif frame.command == msp.ATTITUDE:

@@ -19,12 +19,11 @@ import numpy as np
 from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import BACKENDS, Signals
+from rlstack.resources import find_resource
 
 HOST, MSP_PORT = "127.0.0.1", 5761
 _MOTORS, _STATE = 9002, 9003
 """UDP ports that the firmware has compiled in, so that one runs at a time."""
-SETTINGS = ("set serial_update_rate_hz = 2000", "aux 0 0 0 1700 2100 0 0")
-"""What the driver needs, as the user of a real one would set it."""
 PHYSICS_HZ = 1000.0
 _PACKET = struct.Struct("<d3d3d4d3d3dd")
 _WIDE_S = 0.05
@@ -32,7 +31,7 @@ _WIDE_S = 0.05
 this process would then make its time leap; with wider steps it keeps to the machine's clock."""
 _BEHIND_S = 0.05
 """A longer delay of this process is lost time for the airframe."""
-_START_S = 5.0
+_START_S = 20.0
 _QUIET_S = 0.3
 
 OnPose = Callable[[float, Array, Array], None]
@@ -55,33 +54,55 @@ def firmware_path() -> Path:
     )
 
 
+def settings_of(robot: Any) -> tuple[str, ...]:
+    """Return the commands of ``hardware/<robot>/betaflight.txt``, which set a robot's flight controller up.
+
+    Raises:
+        UserError: The robot has no such file.
+    """
+    path = find_resource(f"hardware/{robot.name}/betaflight.txt")
+    if path is None:
+        raise UserError(
+            f"There is no hardware/{robot.name}/betaflight.txt, the settings of its flight controller: choose"
+            " racer_rates, or write one for this robot."
+        )
+    lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
+    return tuple(line for line in lines if line and not line.startswith("#"))
+
+
 class SimulatedFlightController:
     """Runs the firmware in a folder that keeps its settings; a context manager.
 
     Args:
-        folder: The folder; where it holds no ``eeprom.bin``, :data:`SETTINGS` are made.
+        folder: The folder; its settings are made anew where they are not those that it was started with last.
+        settings: Commands of its command line.
         firmware: The program; None: :func:`firmware_path`.
-        settings: Further commands of its command line, made with those.
 
     Raises:
         UserError: There is no firmware, or another one runs on this machine.
     """
 
-    def __init__(self, folder: Path, firmware: Path | None = None, settings: Sequence[str] = ()) -> None:
-        self._folder, self._settings = folder, (*SETTINGS, *settings)
+    def __init__(self, folder: Path, settings: Sequence[str], firmware: Path | None = None) -> None:
+        self._folder, self._settings = folder, tuple(settings)
         self._firmware = firmware or firmware_path()
         self._process: subprocess.Popen[bytes] | None = None
         self._log: Any = None
 
     def __enter__(self) -> SimulatedFlightController:
         self._require_free()
-        new = not (self._folder / "eeprom.bin").is_file()
+        made, kept = self._folder / "settings.txt", self._folder / "eeprom.bin"
+        wanted = "\n".join(self._settings)
+        new = not kept.is_file() or not made.is_file() or made.read_text(encoding="utf-8") != wanted
+        if new:
+            kept.unlink(missing_ok=True)
         self._log = (self._folder / "firmware.log").open("wb")
         try:
             self._start()
             if new:
                 self._configure()
+                made.write_text(wanted, encoding="utf-8")
                 self._start()
+            self._connection().close()
         except BaseException:
             self.__exit__(None, None, None)
             raise
