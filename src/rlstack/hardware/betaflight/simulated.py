@@ -18,6 +18,7 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.errors import UserError
+from rlstack.hardware.betaflight.transport import forget
 from rlstack.interfaces.backend import BACKENDS, Signals
 from rlstack.resources import find_resource
 
@@ -155,6 +156,7 @@ class SimulatedFlightController:
     def _configure(self) -> None:
         assert self._process is not None
         with self._connection() as link:
+            forget(link)
             link.settimeout(_QUIET_S)
             for line in ("#", *self._settings, "save"):
                 link.sendall(line.encode() + b"\n" * (line != "#"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import socket
+import struct
 from typing import Any
 
 from rlstack.errors import UserError
@@ -66,6 +67,11 @@ class Transport:
         self._owner.close()
 
 
+def forget(link: socket.socket) -> None:
+    """Let a connection end without waiting: the simulated firmware could not take its port again for a minute."""
+    link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
 def _opened(uri: RobotUri) -> Any:
     if uri.scheme == "tcp":
         try:
@@ -76,6 +82,7 @@ def _opened(uri: RobotUri) -> Any:
                 " its address."
             ) from error
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        forget(made)
         made.setblocking(False)
         return made
     serial = import_library("serial", "betaflight")
