@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlstack.bringup.kind_deployment import deployment_of
-from rlstack.bringup.node_process import System, on_simulated_time
+from rlstack.bringup.node_process import System, on_simulated_time, with_real_time_priority
 from rlstack.bringup.params_file import with_params_file
 from rlstack.bringup.robot_group import TOPICS, is_simulator, robot_group
 from rlstack.bringup.status_monitor import Monitor
@@ -78,6 +78,8 @@ def checked_deployment(
                 " publishes /clock: leave it out."
             )
         system = on_simulated_time(system)
+    if not is_simulator(backend):  # a simulator may need all of the processor, and would stop everything else
+        system = with_real_time_priority(system)
     system = with_params_file(system, params_file)
     if not policy:
         return system

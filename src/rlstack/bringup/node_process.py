@@ -124,6 +124,23 @@ def on_simulated_time(system: System) -> System:
     return replace(system, processes=tuple(processes))
 
 
+REAL_TIME_PRIORITIES = {"robot": 60, "guard": 60, "policy": 50, "planner": 50}
+"""SCHED_FIFO priorities of the nodes that commands pass through: a policy never delays robot and guard."""
+
+
+def with_real_time_priority(system: System) -> System:
+    """Return ``system`` with real-time priority for the nodes that commands pass through, where the system permits it.
+
+    As on a robot's computer, so that other programs do not delay commands.
+    """
+    processes = []
+    for process in system.processes:
+        priority = REAL_TIME_PRIORITIES.get(process.module.rpartition(".")[2])
+        own: dict[str, Parameter] = {} if priority is None else {"real_time_priority": priority}
+        processes.append(replace(process, parameters={**own, **process.parameters}))
+    return replace(system, processes=tuple(processes))
+
+
 def python_module(module: str) -> list[str]:
     """Return the command that runs ``module``, unbuffered, so that its log lines appear at once."""
     return [sys.executable, "-u", "-m", module]

@@ -66,6 +66,8 @@ class PolicyMonitor:
     def __init__(self, elements: int, staleness_s: float, lead_s: float, delay_s: float = 0.0) -> None:
         self._elements, self._staleness_s, self._lead_s = elements, staleness_s, lead_s
         self._delay_s = delay_s
+        self.range: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+        """(elements,) lowest and highest values of a command that is not malformed; None: any finite ones."""
         self._stamp_s = -math.inf
         self._good_t = -math.inf
         self._good_since_t = math.inf
@@ -93,6 +95,9 @@ class PolicyMonitor:
         if not math.isfinite(sum(array.tolist())):  # faster than numpy for so few elements
             self.forget()
             return "the policy's command is not finite"
+        if self.range is not None and not ((self.range[0] <= array) & (array <= self.range[1])).all():
+            self.forget()
+            return "the policy's command is far beyond the range"
         return array
 
     def lateness(self, t: float, time_s: float, stamp_s: float) -> str:

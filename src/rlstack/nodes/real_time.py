@@ -18,19 +18,18 @@ REAL_TIME_PRIORITY = Parameter(
 )
 
 
-def use_real_time_priority(priority: int) -> str:
-    """Give all threads of this process, and those that they start, a real-time priority (Linux only).
+def use_real_time_priority(priority: int, *, inherited: bool = True) -> str:
+    """Give all threads of this process a real-time priority (Linux only).
 
     Args:
         priority: 1 to 98; 99 is for the kernel's own threads.
+        inherited: Whether threads and processes that they start get it, too.
 
     Returns:
         Why the system did not permit it, as a sentence; empty if it did.
     """
     try:
-        for thread in os.listdir("/proc/self/task"):
-            with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
-                os.sched_setscheduler(int(thread), os.SCHED_FIFO, os.sched_param(priority))
+        _schedule(os.SCHED_FIFO | (0 if inherited else os.SCHED_RESET_ON_FORK), priority)
     except (AttributeError, OSError) as error:
         return (
             f"The process has no real-time priority {priority} ({getattr(error, 'strerror', None) or error}) and is"
@@ -38,6 +37,18 @@ def use_real_time_priority(priority: int) -> str:
             f" {REAL_TIME_PRIORITY.name} to 0."
         )
     return ""
+
+
+def use_ordinary_scheduling() -> None:
+    """Take the real-time priority away from all threads of this process."""
+    with contextlib.suppress(AttributeError, OSError):
+        _schedule(os.SCHED_OTHER, 0)
+
+
+def _schedule(policy: int, priority: int) -> None:
+    for thread in os.listdir("/proc/self/task"):
+        with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+            os.sched_setscheduler(int(thread), policy, os.sched_param(priority))
 
 
 def use_nodes_priority(nodes: Sequence[Any]) -> None:

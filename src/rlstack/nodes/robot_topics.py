@@ -33,6 +33,8 @@ _BATTERY = ("battery_voltage", "battery_current", "battery_percentage")
 
 NOT_ANSWERING = "not answering the last observation"
 
+_WAITING = 10
+"""Commands that may wait to be read."""
 _AHEAD_S = 1.0
 """How far ahead of the last observation a stamp may be before it counts as from another clock."""
 
@@ -218,9 +220,10 @@ class RobotTopics:
             self._commands = None  # a topic has one type in a process until the executor has let go of it
 
     def _subscribe_to_commands(self) -> None:
-        self._commands = self._node.subscriber(
-            self.kind.command_type, self.command_topic, self._on_command, "command", raw=True, identified=True
-        )
+        # several may wait, so that commands of another publisher do not push out those that count
+        how: dict[str, Any] = {"raw": True, "identified": True, "depth": _WAITING}
+        topic, on_command = self.command_topic, self._on_command
+        self._commands = self._node.subscriber(self.kind.command_type, topic, on_command, "command", **how)
         wanted = full_source(self._node, self.name, self._node.parameters["command_source"])
         self.source = CommandSource(self._node, self.command_topic, wanted, self._commands, self._node.why_unknown)
         """Whose commands count."""

@@ -184,6 +184,7 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
         use: topics.Quality,
         raw: bool = False,
         identified: bool = False,
+        depth: int | None = None,
     ) -> Any:
         """Create a subscription that lasts until cleanup.
 
@@ -195,8 +196,10 @@ class ManagedNode(LifecycleNode):  # type: ignore[misc]
             raw: Pass the serialized message.
             identified: With ``raw``, pass its publisher's GID as a second argument, too, where :meth:`why_unknown` is
                 empty.
+            depth: How many messages may wait; None: as many as the quality of service says.
         """
         quality = topics.quality(use)
+        quality.depth = quality.depth if depth is None else depth
         quiet = SubscriptionEventCallbacks(use_default_callbacks=False)
         made: Any = self.create_subscription(kind, topic, callback, quality, raw=raw, event_callbacks=quiet)
         self._lifecycle_entities.append((self.destroy_subscription, made))

@@ -101,12 +101,22 @@ def test_rising_without_a_policy_ends_in_standing() -> None:
 def test_targets_are_held_to_ranges_and_speeds() -> None:
     loop = Loop()
     loop.arm()
-    loop.run(PERIOD_S, lambda: np.full(12, 9.0))
+    beyond = np.array([1.5 * drive.upper - 0.5 * drive.lower for drive in go1().drives])
+    loop.run(PERIOD_S, lambda: beyond)
     room = np.array([drive.velocity_max for drive in go1().drives]) * PERIOD_S
     upper = np.array([drive.upper for drive in go1().drives])
     np.testing.assert_allclose(loop.sent[-1], np.minimum(upper, go1().standing + room), atol=1e-5)
-    loop.run(1.0, lambda: np.full(12, 9.0))
+    loop.run(1.0, lambda: beyond)
     np.testing.assert_allclose(loop.sent[-1], upper)
+
+
+def test_targets_far_beyond_the_ranges_end_the_policys_turn_before_the_robot_falls() -> None:
+    loop = Loop()
+    loop.arm()
+    loop.run(0.1, lambda: go1().standing)
+    loop.run(1.0, lambda: np.full(12, 9.0))
+    assert loop.modes == ["disarmed", "policy", "stand"] and "far beyond the range" in loop.guard.reason
+    np.testing.assert_allclose(loop.sent[-1], go1().standing, atol=1e-6)
 
 
 def test_a_late_policy_is_stood_in_for_and_comes_back() -> None:

@@ -31,12 +31,14 @@ class Answer:
             must hold throughout, so that the fault may also change nothing.
         via: Modes that may come before, or in between.
         robot_stops: Whether the robot node itself must stop the robot, instead of the guard, and say so.
+        robot_may_stop: Whether it may, besides the guard: it does not hear the guard for longer than its own timeout.
     """
 
     modes: tuple[str, ...]
     within: str | float | None = None
     via: tuple[str, ...] = ()
     robot_stops: bool = False
+    robot_may_stop: bool = False
 
     def text(self, limit: float | None) -> str:
         """Return it for a table: modes, and the time limit in ms."""
@@ -125,7 +127,8 @@ def _mode_problem(repeat: Repeat, answer: Answer, limit: float | None) -> str:
     before, after = repeat.modes[0][1], repeat.modes[1:]
     if answer.robot_stops:
         return _late("the robot node did not stop the robot", "the robot stopped", repeat.answer_s, limit)
-    if repeat.robot_off_s is not None and "disarmed" not in answer.modes and "estop" not in answer.modes:
+    may_stop = answer.robot_may_stop or not {"disarmed", "estop"}.isdisjoint(answer.modes)
+    if repeat.robot_off_s is not None and not may_stop:
         return "the robot node stopped the robot, which the guard still commanded"
     allowed = {*answer.modes, *answer.via}
     if limit is None:

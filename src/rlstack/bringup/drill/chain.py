@@ -11,12 +11,13 @@ from typing import Any
 from rlstack.bringup.drill import relay
 from rlstack.bringup.drill.kind_drill import KindDrill
 from rlstack.bringup.drill.relay import Relay, RelayNode
-from rlstack.bringup.node_process import Process, System
+from rlstack.bringup.node_process import REAL_TIME_PRIORITIES, Process, System
 from rlstack.bringup.supervisor import Supervisor, child_environment
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.signals import SENSED
 from rlstack.kinds import find_kind
+from rlstack.nodes.real_time import use_ordinary_scheduling, use_real_time_priority
 
 START_S = 60.0
 """Time limit for nodes to start: Python, ROS and a simulator have to load."""
@@ -115,12 +116,15 @@ class Chain:
         kind, event = topics.type_of(topics.DIAGNOSTICS), topics.quality("event")
         node.create_subscription(kind, topics.DIAGNOSTICS, self._on_diagnostics, event)
         self._make_clients()
+        # the relay must not delay messages where the nodes would not
+        use_real_time_priority(REAL_TIME_PRIORITIES["robot"], inherited=False)
         self._supervisor = Supervisor(self.system, log=self._on_line, environment=self.environment)
         self._supervisor.start()
         self.wait(self._talks, "the nodes", START_S)
 
     def close(self) -> None:
         """End the processes, and leave ROS."""
+        use_ordinary_scheduling()
         if self._supervisor is not None:
             self._supervisor.close()
             self._supervisor = None

@@ -199,22 +199,36 @@ def stop_recording(chain: Chain) -> None:
     folder.cleanup()
 
 
-def busy(chain: Chain) -> None:
-    """Start twice as many busy processes as there are processors."""
-    spin = [sys.executable, "-S", "-E", "-c", "while True: pass"]
-    started = [
-        subprocess.Popen(spin, start_new_session=True, preexec_fn=partial(die_with_parent, os.getpid()))
+def start_idle(chain: Chain) -> None:
+    """Start twice as many processes as there are processors, which wait: starting one would delay the relay."""
+    spin = [sys.executable, "-S", "-E", "-c", "import sys; sys.stdin.readline()\nwhile True: pass"]
+    chain.kept["busy"] = [
+        subprocess.Popen(
+            spin, stdin=subprocess.PIPE, start_new_session=True, preexec_fn=partial(die_with_parent, os.getpid())
+        )
         for _ in range(_BUSY_PER_CORE * (os.cpu_count() or 1))
     ]
-    chain.kept["busy"] = started
-    chain.at(BUSY_S, partial(idle, chain))
+
+
+def busy(chain: Chain) -> None:
+    """Let them all compute for a time."""
+    for process in chain.kept["busy"]:
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+    chain.at(BUSY_S, partial(stop_busy, chain))
+
+
+def stop_busy(chain: Chain) -> None:
+    """End them, without waiting for that."""
+    for process in chain.kept.get("busy", []):
+        process.kill()
 
 
 def idle(chain: Chain) -> None:
-    """End the busy processes."""
+    """End them, and wait for that."""
+    stop_busy(chain)
     for process in chain.kept.pop("busy", []):
-        process.kill()
-        process.wait()
+        process.communicate()
 
 
 # Parameters

@@ -16,6 +16,7 @@ from rlstack.bringup.drill.kind_drill import KindDrill, drill_of
 from rlstack.bringup.drill.launcher import LAUNCHER_FAULTS, LauncherRunner
 from rlstack.bringup.drill.report import as_data, chart, expected, table
 from rlstack.bringup.drill.running import FaultResult, Runner, expected_s, faults_for
+from rlstack.bringup.node_process import with_real_time_priority
 from rlstack.bringup.progress_lines import duration
 from rlstack.bringup.robot_group import is_simulator
 from rlstack.bringup.system import chosen_robot, deploy_system
@@ -74,6 +75,7 @@ def drill(options: DrillOptions, *, out: Path | None = None, json: Path | None =
     system = deploy_system(
         options.policy, robot, options.backend, auto_arm=False, real_time_factor=options.real_time_factor, **deployed
     )
+    system = with_real_time_priority(system)  # as beside a real robot
 
     def make() -> Chain:
         log = _print_line if options.verbose else _ignore

@@ -177,7 +177,7 @@ POLICY_FAULTS = (
         check=disturbances.named("robot"),
         end=disturbances.no_second_publisher,
         edit="command.beyond",
-        watch_s=1.5,
+        watch_s=3.0,
     ),
 )
 
@@ -314,6 +314,7 @@ SYSTEM_FAULTS = (
         name="busy",
         text="processor busy for 2 s",
         answer="busy",
+        ready=disturbances.start_idle,
         begin=disturbances.busy,
         end=disturbances.idle,
         watch_s=disturbances.BUSY_S,

@@ -11,6 +11,7 @@ from rlstack.bringup.drill.changes import Edit
 from rlstack.bringup.drill.edits import move_odometry, odometry_edits, trajectory_edits
 from rlstack.bringup.drill.kind_drill import KindDrill, moved, tilt_rad
 from rlstack.interfaces import topics
+from rlstack.kinds.quadruped.deployment import HELD_S
 
 _STAND = ("stand", "crouch")
 _JUMP_M = 1.0
@@ -32,7 +33,7 @@ class QuadrupedDrill(KindDrill):
         "clock": Answer((*_STAND, "disarmed"), "observation"),
         "low rate": Answer(("policy", *_STAND)),
         "link short": Answer(("policy", *_STAND)),
-        "link": Answer(_STAND, "observation"),
+        "link": Answer(_STAND, "observation", robot_may_stop=True),
         "battery low": Answer(("policy",)),
         "battery critical": Answer(_STAND, "battery_confirm_s", via=("policy",)),
         "estop": Answer(("estop",), 0.1),
@@ -43,6 +44,11 @@ class QuadrupedDrill(KindDrill):
     TOPICS = (topics.JOINT_STATES,)
     SETTLE_S = (0.5, 1.0)
     PATH = "tilt, rad"
+
+    @property
+    def robot_timeout_s(self) -> float:
+        """Time without a command after which the robot node switches the legs off."""
+        return HELD_S
 
     @property
     def command_edits(self) -> Mapping[str, Edit]:

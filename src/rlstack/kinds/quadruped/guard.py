@@ -31,7 +31,8 @@ class QuadrupedGuard(Guard[Observation]):
     """Limits joint targets and takes over from the policy when it fails.
 
     Every published target is finite, within the joints' ranges, and no further from the last than the joints' speeds
-    allow. A non-finite or late command is never published. Standing and crouching continue without observations, from
+    allow. A non-finite or late command is never published; one that is beyond a range by more than its width ends the
+    policy's turn. Standing and crouching continue without observations, from
     the last targets, which the joints' own control loops hold.
 
     The modes and their transitions are :attr:`TRANSITIONS`.
@@ -60,6 +61,9 @@ class QuadrupedGuard(Guard[Observation]):
     def __init__(self, robot: Quadruped, config: QuadrupedGuardConfig | None = None) -> None:
         super().__init__(robot, config)
         self._limiter = QuadrupedTargetLimiter(robot, self.config)
+        # a policy that asks for that has failed, and the robot would fall before its tilt shows it
+        low, high = (np.array([getattr(drive, end) for drive in robot.drives]) for end in ("lower", "upper"))
+        self._monitor.range = 2.0 * low - high, 2.0 * high - low
         self._fallback = PostureFallback(robot, self.config, self._limiter)
         self._joints: Array | None = None
         self._joints_t = -math.inf
