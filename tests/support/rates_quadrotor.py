@@ -18,16 +18,24 @@ class RatesQuadrotor(ReferenceQuadrotor):
     sends the speeds of these thrusts to the motors, with a lead for their lag.
 
     Args:
-        robot: With a rate loop.
+        robot: What flies.
+        believed: The robot, with a rate loop, that the loop is made for; None: the same.
         step_s: As for the reference quadrotor.
         floor_m: Likewise.
     """
 
-    def __init__(self, robot: Quadrotor, step_s: float = 1e-3, floor_m: float | None = None) -> None:
+    def __init__(
+        self,
+        robot: Quadrotor,
+        step_s: float = 1e-3,
+        floor_m: float | None = None,
+        believed: Quadrotor | None = None,
+    ) -> None:
         super().__init__(robot, step_s, floor_m=floor_m)
-        loop = robot.rate_loop
+        self._believed = believed = believed or robot
+        loop = believed.rate_loop
         assert loop is not None
-        self._inverse = inverse_allocation(robot)
+        self._inverse = inverse_allocation(believed)
         self._lags = np.array([loop.time_constant_s, loop.time_constant_s, loop.yaw_time_constant_s])
 
     def step(
@@ -38,11 +46,12 @@ class RatesQuadrotor(ReferenceQuadrotor):
         torque: Sequence[float] = (0.0, 0.0, 0.0),
     ) -> dict[str, Array]:
         """Hold rates and thrust (4,) for ``duration_s`` and return the state; 0 thrust and rates idle."""
-        wanted, model = np.asarray(rotor_speed_command, dtype=float), self.robot.rotor_model
+        wanted, model = np.asarray(rotor_speed_command, dtype=float), self._believed.rotor_model
         count = round(duration_s / 0.002)
         for _ in range(count):
-            turn = self._inertia * (wanted[:3] - self.state["angular_velocity"]) / self._lags
-            thrusts = self._inverse @ np.array([self.robot.body.mass_kg * wanted[3], *turn])
+            body, errors = self._believed.body, wanted[:3] - self.state["angular_velocity"]
+            turn = np.array(body.inertia_kg_m2) * errors / self._lags
+            thrusts = self._inverse @ np.array([body.mass_kg * wanted[3], *turn])
             speeds = model.speed_for_thrust(np.maximum(thrusts, 0.0))
             gap = speeds - self.state["rotor_speed"]
             horizon = self._lags[0] / 4.0

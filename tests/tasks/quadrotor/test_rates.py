@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import load_quadrotor
+from rlstack.policies import load_policy
+from rlstack.robots import frames
 from rlstack.tasks.catalog.quadrotor_hover import HoverTask
 from rlstack.tasks.catalog.quadrotor_rates import RatesTask
 from rlstack.tasks.quadrotor.environment import QuadrotorEnvironment
 from rlstack.tasks.quadrotor.sampling import Randomisation
+from rlstack.tasks.quadrotor.task import MOTION
+from tests.support.checkout import ROOT
+from tests.support.rates_quadrotor import RatesQuadrotor
 
 RACER, HOVERING = load_quadrotor("racer_rates"), torch.zeros(1, 4)
+LEVEL = np.array([0.0, 0.0, 0.0, 1.0])
 
 
 @pytest.mark.parametrize("name", ["racer_rates", "crazyflie_rates"])
@@ -52,3 +60,23 @@ def test_what_is_not_varied_is_not_drawn_and_the_rest_stays_the_same() -> None:
     gain = varied["thrust_scale"]
     assert np.ptp(gain, axis=1).max() < 1e-12 and 0.8 <= gain.min() < 0.85 and 1.15 < gain.max() <= 1.2
     assert 0.5 <= varied["rate_lag_scale"].min() < 0.7 and 0.0 <= varied["rate_rejection_scale"].min() < 0.1
+
+
+@pytest.mark.parametrize(("mass", "late"), [(1.0, 0), (1.2, 2)])
+def test_the_released_policy_flies_on_a_rate_loop_that_it_was_not_trained_on(mass: float, late: int) -> None:
+    """A plain proportional loop at 500 Hz: a heavier vehicle gets too little thrust and torque from it."""
+    policy = load_policy(ROOT / "policies" / "quadrotor_rates" / "policy.onnx", robot=RACER)
+    heavier = replace(RACER, body=replace(RACER.body, mass_kg=mass * RACER.body.mass_kg))
+    quad, goal = RatesQuadrotor(heavier, believed=RACER), np.array([1.5, -1.0, 2.0])
+    quad.state.update(position=np.array([0.0, 0.0, 1.0]), rotor_speed=np.full(4, RACER.hover_speed_rad_s))
+    sensed, far = [], []
+    for _ in range(500):
+        state = quad.state
+        ahead = frames.rotate_inverse(state["orientation"], state["linear_velocity"])
+        sensed.append({**{name: state[name] for name in MOTION}, "linear_velocity": ahead})
+        seen = {**sensed[max(len(sensed) - 1 - late, 0)], "goal_position": goal, "goal_orientation": LEVEL}
+        command = policy.step({name: array[None].astype(np.float32) for name, array in seen.items()})
+        quad.step(command["rates_thrust"][0], 0.01)
+        far.append(float(np.linalg.norm(quad.state["position"] - goal)))
+    assert max(far[-150:]) < 0.05
+    assert float(frames.tilt(quad.state["orientation"])) < 0.05
