@@ -26,6 +26,20 @@ def rates_to(reading: Reading, goal: Sequence[float], tilt: float = 0.4) -> dict
     return {"rates_thrust": np.array([-6.0 * direction[1], 6.0 * direction[0], 2.0 * east[1], max(body[2], 0.0)])}
 
 
+class Holding:
+    """Whether a robot has been near a goal for some readings in a row; call it once a command."""
+
+    def __init__(self, backend: Backend, goal: Sequence[float], near_m: float, readings: int = 20) -> None:
+        self._backend, self._goal, self._near_m, self._left = backend, np.asarray(goal), near_m, readings
+        self._readings, self.calls = readings, 0
+
+    def __call__(self) -> bool:
+        self.calls += 1
+        far = np.linalg.norm(self._backend.read().signals["position"] - self._goal) > self._near_m
+        self._left = self._readings if far else self._left - 1
+        return self._left <= 0
+
+
 def fly(
     backend: Backend,
     goal: Sequence[float],

@@ -18,7 +18,7 @@ from rlstack.interfaces.backend import Located
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.robots.frames import yaw
 from tests.support.peers.crazyflie import CrazyfliePeer
-from tests.support.rates_pilot import fly
+from tests.support.rates_pilot import Holding, fly
 
 
 def soon(condition: Callable[[], object], within_s: float = 3.0) -> bool:
@@ -45,9 +45,10 @@ def test_it_takes_off_holds_a_place_on_a_link_that_drops_packets_and_falls_by_it
     with CrazyfliePeer() as peer:
         peer.loss = 0.05
         backend = connected(peer)
-        goal, written = [0.4, -0.3, 0.8], iter(range(10_000))
-        reading = fly(backend, goal, 3.5, until=lambda: next(written) < 0)
-        assert 10 < len(peer.setpoints) < next(written) - 3, "packets were lost"
+        goal = [0.4, -0.3, 0.8]
+        held = Holding(backend, goal, 0.08)
+        reading = fly(backend, goal, 20.0, until=held)
+        assert 10 < len(peer.setpoints) < held.calls - 3, "packets were lost"
         assert np.linalg.norm(reading.signals["position"] - goal) < 0.1
         assert np.linalg.norm(np.array(peer.airframe.position) - goal) < 0.1
         count = len(peer.setpoints)

@@ -25,7 +25,7 @@ from rlstack.interfaces.backend import Located
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.robots.frames import yaw
 from tests.support.peers.mavlink import AUTO_LAND, POSCTL, ArduPilot, Autopilot, Px4
-from tests.support.rates_pilot import fly, rates_to
+from tests.support.rates_pilot import Holding, fly, rates_to
 
 
 def soon(condition: Callable[[], object], within_s: float = 3.0) -> bool:
@@ -53,10 +53,11 @@ def test_px4_takes_off_holds_a_place_on_a_link_that_drops_frames_and_lands_when_
     with Px4() as peer:
         backend = connected(peer)
         peer.loss = 0.05
-        goal, written = [0.5, -0.3, 1.0], iter(range(10_000))
-        reading = fly(backend, goal, 4.8, until=lambda: next(written) < 0)
+        goal = [0.5, -0.3, 1.0]
+        held = Holding(backend, goal, 0.1)
+        reading = fly(backend, goal, 20.0, until=held)
         assert peer.armed and peer.failsafes == 0
-        assert 10 < len(peer.setpoints) < next(written) - 5, "frames were lost"
+        assert 10 < len(peer.setpoints) < held.calls - 5, "frames were lost"
         assert np.linalg.norm(reading.signals["position"] - goal) < 0.15
         assert np.linalg.norm(np.array(peer.airframe.position) - goal) < 0.15
         assert soon(lambda: peer.mode == AUTO_LAND) and peer.failsafes == 1
@@ -75,7 +76,8 @@ def test_px4_takes_off_holds_a_place_on_a_link_that_drops_frames_and_lands_when_
 def test_ardupilot_flies_by_attitude_and_position_without_gps_mode() -> None:
     with ArduPilot() as peer:
         backend = connected(peer, "?mode=GUIDED_NOGPS")
-        reading = fly(backend, [0.0, 0.4, 0.8], 3.0)
+        goal = [0.0, 0.4, 0.8]
+        reading = fly(backend, goal, 20.0, until=Holding(backend, goal, 0.1))
         assert peer.mode == 20 and backend.report["firmware"] == "ArduPilot 4.5.7"
         assert np.linalg.norm(reading.signals["position"] - [0.0, 0.4, 0.8]) < 0.15
         assert reading.signals["linear_acceleration"][2] == pytest.approx(9.8, abs=1.0)
@@ -142,7 +144,7 @@ def test_what_does_not_fit_is_refused_before_anything_moves(
 ) -> None:
     import re
 
-    monkeypatch.setattr("rlstack.hardware.drivers.mavlink._ANSWER_S", 0.4)
+    monkeypatch.setattr("rlstack.hardware.drivers.mavlink._ANSWER_S", 0.6)
     peer = Px4()
     vars(peer).update(change)
     with peer:

@@ -88,7 +88,8 @@ def test_a_rejected_mode_is_asked_for_again_and_a_refused_arming_is_told_with_it
     assert bench.run(0.5) is Phase.MODE and len(bench.sent) > 1
     bench.engagement.on_ack(bench.now, SET_MODE, ACCEPTED)
     bench.engagement.on_ack(bench.now, ARM_DISARM, TEMPORARILY_REJECTED)
-    bench.engagement.on_text(bench.now, "Preflight Fail: no position")
+    bench.engagement.on_text(bench.now, "Preflight Fail: ")
+    bench.engagement.on_text(bench.now, "no position", continues=True)
     with pytest.raises(ValueError, match=r"arming is refused \(temporarily rejected\): Preflight Fail: no position"):
         bench.run(0.5)
     with pytest.raises(ValueError, match="no position"):

@@ -14,7 +14,7 @@ MESSAGES = {
     31: ("<I4f3f", 246),  # ATTITUDE_QUATERNION: ms, w x y z, rates
     32: ("<I6f", 185),  # LOCAL_POSITION_NED: ms, position, velocity
     76: ("<7fHBBB", 152),  # COMMAND_LONG: seven parameters, number, system, component, confirmation
-    77: ("<HB", 143),  # COMMAND_ACK: number, result
+    77: ("<HBBiBB", 143),  # COMMAND_ACK: number, result, progress, second result, to system, to component
     82: ("<I4f3ffBBB", 49),  # SET_ATTITUDE_TARGET: ms, q, rates, thrust, system, component, mask
     102: ("<Q6f", 158),  # VISION_POSITION_ESTIMATE: us, position, roll pitch yaw
     105: ("<Q13fH", 93),  # HIGHRES_IMU: us, acceleration, rates, field, pressures, temperature, updated

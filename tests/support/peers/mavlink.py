@@ -22,6 +22,7 @@ from rlstack.kinds.quadrotor.spec import load_quadrotor
 from tests.support.peers._airframe import Airframe, G
 from tests.support.peers._mavlink_wire import frame, frames
 
+TICK_S = 0.004
 HEARTBEAT, ACK, TEXT, PARAMETER, TIMESYNC, VERSION = 0, 77, 253, 22, 111, 148
 REAL32, INT32 = 9, 6
 ACCEPTED, TEMPORARILY_REJECTED, DENIED, UNSUPPORTED, FAILED = range(5)
@@ -58,6 +59,7 @@ class Autopilot:
         self._intervals: dict[int, float] = {HEARTBEAT: 0.1}
         self._next: dict[int, float] = {}
         self._sequence = 0
+        self._time_s = 0.0  # monotonic, of the vehicle
         self._stream_since = self._setpoint_s = -1e9
         self._peer: Any = None
         self._stop = threading.Event()
@@ -103,9 +105,8 @@ class Autopilot:
 
     # The link ------------------------------------------------------------------------------------------------------
 
-    @property
-    def boot_ns(self) -> int:
-        return int(time.monotonic_ns() * (1.0 + self.skew) + self.boot_ahead_s * 1e9)
+    def boot_ns(self, at_s: float) -> int:
+        return int((at_s * (1.0 + self.skew) + self.boot_ahead_s) * 1e9)
 
     def _send(self, number: int, *values: object, system: int = 1) -> None:
         if self._peer is None or not self._linked or number in self.mute or self._random.random() < self.loss:
@@ -117,7 +118,7 @@ class Autopilot:
         self._send(TEXT, 4, text.encode()[:50])
 
     def _run(self) -> None:
-        last = time.monotonic()
+        self._time_s = time.monotonic()
         while not self._stop.is_set():
             try:
                 data, sender = self._socket.recvfrom(2048)
@@ -129,18 +130,22 @@ class Autopilot:
             except (TimeoutError, ConnectionError):
                 pass
             now = time.monotonic()
-            self._govern(now)
-            self.airframe.motors = self.armed
-            self.airframe.advance(now - last)
-            last = now
-            for number, interval in list(self._intervals.items()):
-                if now >= self._next.get(number, 0.0):
-                    self._next[number] = max(self._next.get(number, now) + interval, now)
-                    self._stream(number)
+            self._time_s = max(self._time_s, now - 0.5)
+            while self._time_s < now:  # a vehicle does not stall with this process: what is late has its own time
+                step = min(TICK_S, now - self._time_s)
+                self._govern(self._time_s)
+                self.airframe.motors = self.armed
+                self.airframe.advance(step)
+                self._time_s += step
+                for number, interval in list(self._intervals.items()):
+                    due = self._next.get(number, self._time_s)
+                    if self._time_s >= due:
+                        self._next[number] = max(due + interval, self._time_s - interval)
+                        self._stream(number)
 
     def _receive(self, number: int, fields: tuple[Any, ...]) -> None:
         if number == TIMESYNC and fields[0] == 0:
-            self._send(TIMESYNC, self.boot_ns, fields[1])
+            self._send(TIMESYNC, self.boot_ns(time.monotonic()), fields[1])
         elif number == 20:
             name = fields[3].rstrip(b"\0").decode()
             if name in self.parameters:
@@ -148,7 +153,8 @@ class Autopilot:
         elif number == 76:
             *parameters, command, _, _, _ = fields
             if command not in self.deaf:
-                self._send(ACK, command, self._command(command, parameters))
+                for station, result in ((252, FAILED), (0, self._command(command, parameters))):
+                    self._send(ACK, command, result, 0, 0, station, 190 if station else 0)  # first, another's answer
         elif number == 82 and fields[11] & 128 and not fields[11] & 0x47:
             now = time.monotonic()
             if now - self._setpoint_s > 0.5:
@@ -163,10 +169,10 @@ class Autopilot:
         raise NotImplementedError
 
     def _command(self, command: int, p: list[float]) -> int:
+        if command == 511 and int(p[0]) == HEARTBEAT:
+            return DENIED  # it stays at its own rate
         if command == 511:
             self._intervals[int(p[0])] = max(p[1] / 1e6, 1e-3) / self.slow
-            if int(p[0]) == HEARTBEAT:
-                self._intervals[HEARTBEAT] = 0.1
             return ACCEPTED
         if command == 512 and p[0] == VERSION:
             major, minor, patch = self.version
@@ -223,7 +229,8 @@ class Autopilot:
         return position.tolist(), velocity.tolist(), _quaternion(matrix), (flip @ np.array(body.rates)).tolist()
 
     def _stream(self, number: int) -> None:
-        us, ms = self.boot_ns // 1000, self.boot_ns // 1_000_000 & 0xFFFFFFFF
+        stamp = self.boot_ns(self._time_s)
+        us, ms = stamp // 1000, stamp // 1_000_000 & 0xFFFFFFFF
         if number == HEARTBEAT:
             for system in self.systems:
                 self._send(HEARTBEAT, self.mode, self.vehicle, self.number, 128 * self.armed + 1, 4, 3, system=system)

@@ -16,7 +16,7 @@ import numpy as np
 from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.hardware.crazyflie.control import Control, Phase
-from rlstack.hardware.crazyflie.links import CrazyflieLink, RadioLink, UdpLink
+from rlstack.hardware.crazyflie.links import CrazyflieLink, UdpLink, open_radio
 from rlstack.hardware.crazyflie.measurements import SENSED, Measurements
 from rlstack.hardware.crazyflie.session import (
     COMMANDER,
@@ -109,7 +109,7 @@ class Crazyflie:
         self._measured = Measurements(self._on_state, self._on_status)
         link: CrazyflieLink
         if self._uri.scheme == "radio":
-            link = RadioLink(self._uri.text.partition("?")[0])
+            link = open_radio(self._uri.text.partition("?")[0])
         else:
             link = UdpLink(self._uri.host, self._uri.port)
         self._session = session = Session(link, self._uri.text, self._on_tick)

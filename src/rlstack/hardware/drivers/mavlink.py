@@ -245,7 +245,7 @@ class MavlinkQuadrotor:
         imu = sensors["imu"].rate_hz if "imu" in sensors else control
         rates = {number: wanted for number in autopilot.odometry}
         rates |= {autopilot.imu: imu, autopilots.BATTERY_STATUS: BATTERY_HZ, autopilots.HEARTBEAT: HEARTBEAT_HZ}
-        session.stream(rates, _ANSWER_S)
+        session.stream(rates, _ANSWER_S, optional=(autopilots.HEARTBEAT, autopilots.BATTERY_STATUS))
         if self._uri.options["external_pose"]:
             return  # its position comes once poses do, which the robot node passes on when it is connected
         if not session.wait(lambda: self._estimate.complete, _ANSWER_S):
@@ -282,7 +282,7 @@ class MavlinkQuadrotor:
                 engagement.on_ack(now, message.command, message.result)
             elif kind == "STATUSTEXT":
                 text = message.text if isinstance(message.text, str) else message.text.decode("utf-8", "replace")
-                engagement.on_text(now, text.strip("\0 "))
+                engagement.on_text(now, text.strip("\0"), continues=message.id != 0 and message.chunk_seq > 0)
 
     def _publish(self, session: Session, stamp_ns: int, arrived_ns: int) -> None:
         taken_s = session.clock.local_ns(stamp_ns, arrived_ns) / 1e9 + (time.time() - time.monotonic())

@@ -147,9 +147,11 @@ class Engagement:
             what = self._name_of(self._mode) if self.phase is Phase.MODE else "arming"
             self._refused = now, f"{what} is refused ({RESULTS.get(result, f'result {result}')})"
 
-    def on_text(self, now: float, text: str) -> None:
-        """Note what the autopilot says, which explains a refusal."""
-        if text and (not self._texts or self._texts[-1][1] != text):
+    def on_text(self, now: float, text: str, continues: bool = False) -> None:
+        """Note what the autopilot says, which explains a refusal; it may continue the text before."""
+        if continues and self._texts:
+            self._texts.append((now, self._texts.pop()[1] + text))
+        elif text and (not self._texts or self._texts[-1][1] != text):
             self._texts.append((now, text))
 
     def tick(self, now: float) -> None:
@@ -202,7 +204,7 @@ class Engagement:
         self.phase, self.reason, self._refused = phase, reason, None
 
     def _said(self, now: float) -> str:
-        texts = [text for at, text in self._texts if now - at < 2.0 + TEXTS_S]
+        texts = [text.strip() for at, text in self._texts if now - at < 2.0 + TEXTS_S]
         return f": {'; '.join(texts)}" if texts else ""
 
     def _name_of(self, mode: int) -> str:

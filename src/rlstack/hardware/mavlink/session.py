@@ -12,7 +12,7 @@ from typing import Any
 from rlstack.errors import UserError
 from rlstack.hardware.mavlink.autopilots import AUTOPILOTS, Autopilot
 from rlstack.hardware.mavlink.clock import RemoteClock
-from rlstack.hardware.mavlink.link import Link
+from rlstack.hardware.mavlink.link import ONBOARD_COMPUTER, Link
 
 QUADROTOR = 2
 """``MAV_TYPE_QUADROTOR``."""
@@ -147,8 +147,13 @@ class Session:
         if not self._soon(lambda: self.clock.known, timeout_s, self._ask_time, 0.02):
             raise UserError(f"The autopilot on {self._where} does not answer TIMESYNC, so its stamps mean nothing.")
 
-    def stream(self, rates_hz: dict[int, float], timeout_s: float) -> None:
+    def stream(self, rates_hz: dict[int, float], timeout_s: float, optional: tuple[int, ...] = ()) -> None:
         """Ask for messages at these rates.
+
+        Args:
+            rates_hz: By the message's number.
+            timeout_s: For all of them.
+            optional: Messages that may stay at their own rate.
 
         Raises:
             UserError: It does not agree.
@@ -160,14 +165,15 @@ class Session:
                 self._acks.pop(SET_MESSAGE_INTERVAL, None)
                 self.command(SET_MESSAGE_INTERVAL, (float(number), 1e6 / rate))
                 if self._soon(lambda: SET_MESSAGE_INTERVAL in self._acks, RESEND_S):
-                    if self._acks[SET_MESSAGE_INTERVAL] != 0:
+                    if self._acks[SET_MESSAGE_INTERVAL] != 0 and number not in optional:
                         refused.append(number)
                     del left[number]
                 return
 
         refused: list[int] = []
-        if not self._soon(lambda: not left, timeout_s, ask, 0.0) or refused:
-            numbers = ", ".join(map(str, [*left, *refused]))
+        self._soon(lambda: not left, timeout_s, ask, 0.0)
+        if unanswered := [number for number in (*left, *refused) if number not in optional]:
+            numbers = ", ".join(map(str, unanswered))
             raise UserError(f"The autopilot on {self._where} does not agree to send the messages {numbers}.")
 
     def wait(self, condition: Callable[[], object], timeout_s: float) -> bool:
@@ -258,6 +264,8 @@ class Session:
         elif kind == "AUTOPILOT_VERSION":
             self._version = message
         elif kind == "COMMAND_ACK":
+            if message.target_system not in (0, self.system) or message.target_component not in (0, ONBOARD_COMPUTER):
+                return  # an answer to somebody else, such as a ground station
             self._acks[message.command] = message.result
         self._on_message(message, arrived_ns)
 
