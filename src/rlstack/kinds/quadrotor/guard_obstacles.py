@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rlstack.arrays import Array
 from rlstack.guard.observation import Observation
+from rlstack.guard.pose_history import PoseHistory
 from rlstack.kinds.quadrotor.guard_config import QuadrotorGuardConfig
 from rlstack.kinds.quadrotor.guard_limits import STILL, stopping_m
 from rlstack.kinds.quadrotor.spec import Quadrotor
@@ -24,8 +24,6 @@ _BLOCK = 8
 """Pixels of a depth image that are taken together, in each direction: the nearest of them counts."""
 _PERIODS = 2.5
 """Age of a measurement, in periods of its sensor, at which it expires."""
-_POSES_S = 2.0
-"""How long poses are kept, to find the robot's pose at the time of a measurement."""
 _FLOOR_M = 0.15
 """Points lower than this above the floor are the floor: low flight and landing must remain possible."""
 _SLOWEST_M_S = 0.05
@@ -69,7 +67,7 @@ class ObstacleMonitor:
             rates[SCAN], latencies[SCAN] = self.lidar.rate_hz, self.lidar.latency_s
             self._rays = self.lidar.directions[0] @ self.lidar.rotation.T
         self._measured = {name: _Measured(_PERIODS / rate + latencies[name]) for name, rate in rates.items()}
-        self._poses: deque[tuple[float, list[float], list[float]]] = deque()
+        self._poses = PoseHistory()
 
     @property
     def sensors(self) -> tuple[str, ...]:
@@ -79,26 +77,21 @@ class ObstacleMonitor:
     @property
     def missing(self) -> str:
         """Which sensors have measured nothing for too long, as a sentence; empty if none."""
-        now = self._poses[-1][0] if self._poses else math.inf
+        now = self._poses.newest_s if self._poses else math.inf
         late = [name for name, m in self._measured.items() if now - m.stamp_s > m.timeout_s]
         return f"nothing new from {' and '.join(late)}, so obstacles are not seen there" if late else ""
 
     def forget(self) -> None:
         """Clear measurements and poses, after a jump of time or place."""
-        self._poses.clear()
+        self._poses.forget()
         for measured in self._measured.values():
             measured.stamp_s = -math.inf
             measured.points = measured.placed = None
 
     def add_pose(self, seen: Observation) -> None:
         """Add the robot's pose."""
-        if not self._measured:
-            return
-        if self._poses and seen.stamp_s <= self._poses[-1][0]:
-            self._poses.clear()
-        self._poses.append((seen.stamp_s, seen.position, seen.orientation))
-        while self._poses[0][0] < seen.stamp_s - _POSES_S:
-            self._poses.popleft()
+        if self._measured:
+            self._poses.add(seen)
 
     def receive_scan(self, stamp_s: float, ranges: ArrayLike) -> str:
         """Process a scan; return why it was refused, or an empty string.
@@ -194,8 +187,8 @@ class ObstacleMonitor:
             return "no odometry has arrived yet to locate it"
         if stamp_s < measured.stamp_s:
             return f"its stamp goes back ({stamp_s:.3f} after {measured.stamp_s:.3f} s)"
-        if abs(self._poses[-1][0] - stamp_s) > measured.timeout_s:
-            return f"its stamp is {self._poses[-1][0] - stamp_s:.3f} s older than that of odometry"
+        if abs(self._poses.newest_s - stamp_s) > measured.timeout_s:
+            return f"its stamp is {self._poses.newest_s - stamp_s:.3f} s older than that of odometry"
         measured.stamp_s, measured.points, measured.placed = stamp_s, points, None
         return ""
 
@@ -207,10 +200,10 @@ class ObstacleMonitor:
                 continue
             placed = measured.placed
             if placed is None:
-                _, position, orientation = min(self._poses, key=lambda pose: abs(pose[0] - measured.stamp_s))
-                placed = np.asarray(position) + frames.rotate(np.asarray(orientation), measured.points)
+                pose = self._poses.nearest(measured.stamp_s)
+                placed = np.asarray(pose.position) + frames.rotate(np.asarray(pose.orientation), measured.points)
                 placed = placed[placed[:, 2] > self.config.floor_m + _FLOOR_M]
-                if self._poses[-1][0] >= measured.stamp_s:  # otherwise a newer pose may still fit better
+                if self._poses.newest_s >= measured.stamp_s:  # otherwise a newer pose may still fit better
                     measured.placed = placed
             if name == SCAN:
                 placed = np.column_stack((placed[:, :2], np.full(len(placed), seen.position[2])))

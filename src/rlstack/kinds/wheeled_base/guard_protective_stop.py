@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rlstack.arrays import Array
 from rlstack.guard.observation import Observation
+from rlstack.guard.pose_history import PoseHistory
 from rlstack.kinds.wheeled_base.guard_config import SCAN, WheeledBaseGuardConfig
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import Lidar
@@ -21,8 +21,6 @@ _MOST_STEPS = 50
 _OWN_M = 0.02
 """Points deeper inside the outline than this are the robot itself; shallower ones may be touching obstacles."""
 _CLOSER_M = 1e-6
-_POSES_S = 2.0
-"""How long poses are kept, to find the robot's pose at the time of a scan."""
 
 
 class ProtectiveStop:
@@ -51,12 +49,12 @@ class ProtectiveStop:
         if self.lidar is not None:
             self._rays = self.lidar.directions[0] @ self.lidar.rotation.T[:, :2]
             self._origin = self.lidar.position[:2]
-        self._poses: deque[tuple[float, float, float, float]] = deque()
+        self._poses = PoseHistory()
         self.forget()
 
     def forget(self) -> None:
         """Clear the scan and the poses, after a jump of time or place."""
-        self._poses.clear()
+        self._poses.forget()
         self._hits, self._placed = np.empty((0, 2)), True  # base_link
         self._hits_in_odom = np.empty((0, 2))  # odom
         self.stamp_s = -math.inf
@@ -64,13 +62,8 @@ class ProtectiveStop:
 
     def add_pose(self, seen: Observation) -> None:
         """Add the robot's pose."""
-        if self.lidar is None:
-            return
-        if self._poses and seen.stamp_s <= self._poses[-1][0]:
-            self._poses.clear()
-        self._poses.append((seen.stamp_s, seen.position[0], seen.position[1], seen.yaw_rad))
-        while self._poses[0][0] < seen.stamp_s - _POSES_S:
-            self._poses.popleft()
+        if self.lidar is not None:
+            self._poses.add(seen)
 
     def process_scan(self, stamp_s: float, ranges: ArrayLike) -> str:
         """Process a scan; return why it was refused, or an empty string.
@@ -100,9 +93,9 @@ class ProtectiveStop:
     def _place(self) -> None:
         """Place the hits in ``odom``; finally once odometry is as new as the scan."""
         if not self._placed and self._poses:
-            stamp_s, x, y, yaw = min(self._poses, key=lambda pose: abs(pose[0] - self.stamp_s))
-            self._hits_in_odom = self._hits @ _turn(yaw).T + (x, y)
-            self._placed = stamp_s >= self.stamp_s or self._poses[-1][0] >= self.stamp_s
+            pose = self._poses.nearest(self.stamp_s)
+            self._hits_in_odom = self._hits @ _turn(pose.yaw_rad).T + pose.position[:2]
+            self._placed = self._poses.newest_s >= self.stamp_s
 
     def hits(self, seen: Observation) -> Array:
         """Return the scan's hits, (points, 2) m from the axle along the robot's present axes."""
