@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import os
+import signal
 import socket
 import struct
 import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -20,6 +23,7 @@ from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.hardware.betaflight.transport import forget
 from rlstack.interfaces.backend import BACKENDS, Signals
+from rlstack.processes import die_with_parent
 from rlstack.resources import find_resource
 
 HOST, MSP_PORT = "127.0.0.1", 5761
@@ -142,6 +146,7 @@ class SimulatedFlightController:
             stdin=subprocess.DEVNULL,
             stdout=self._log,
             stderr=subprocess.STDOUT,
+            preexec_fn=partial(die_with_parent, os.getpid(), signal.SIGKILL),
         )
 
     def _connection(self) -> socket.socket:
