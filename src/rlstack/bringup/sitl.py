@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -50,6 +49,7 @@ class Sitl:
             SimulatedFlightController,
             settings_of,
         )
+        from rlstack.nodes.real_time import use_real_time_priority
         from rlstack.robots import load_robot
 
         if self.autopilot != "betaflight":
@@ -60,7 +60,7 @@ class Sitl:
         ending: list[int] = []
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda received, _: ending.append(received))
-        hurried = _in_real_time()
+        hurried = not use_real_time_priority(1)
         airframe = Airframe(robot, noise_seed=None if self.noise_seed < 0 else self.noise_seed)
         try:
             with (
@@ -82,13 +82,6 @@ class Sitl:
 
 def _cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-
-
-def _in_real_time() -> bool:
-    """Ask for real-time priority, which the firmware inherits; return whether it was given."""
-    with suppress(OSError):
-        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
-    return os.sched_getscheduler(0) == os.SCHED_RR
 
 
 class _Poses:

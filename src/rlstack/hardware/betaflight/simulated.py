@@ -163,15 +163,16 @@ class SimulatedFlightController:
         with self._connection() as link:
             forget(link)
             link.settimeout(_QUIET_S)
-            for line in ("#", *self._settings, "save"):
+            for line in ("#", *self._settings):
                 link.sendall(line.encode() + b"\n" * (line != "#"))
                 answer = _answer(link)
                 if b"###ERROR" in answer:
                     raise UserError(f"Betaflight's firmware does not take '{line}': {answer.decode(errors='replace')}")
-        try:
-            self._process.wait(_START_S)  # it ends to restart
-        except subprocess.TimeoutExpired as error:
-            raise UserError(f"Betaflight's firmware did not save its settings in {self._folder}.") from error
+            link.sendall(b"save\n")  # it ends to restart, but not before its last words were taken
+            try:
+                self._process.wait(_START_S)
+            except subprocess.TimeoutExpired as error:
+                raise UserError(f"Betaflight's firmware did not save its settings in {self._folder}.") from error
 
 
 def _answer(link: socket.socket) -> bytes:
