@@ -48,11 +48,14 @@ class Flight:
     """Goals for one robot, and what it makes of them."""
 
     def __init__(self, client: RobotClient, name: str) -> None:
-        self._client, self.modes, self._place = client, [], np.full(3, np.nan)
+        self._client, self._place = client, np.full(3, np.nan)
+        self.reasons: list[tuple[str, str]] = []
+        self._reason = ""
         node = client.node
         for topic, hear, use in (
             (topics.EXTERNAL_POSE, self._on_pose, "sensor_in"),
-            (topics.GUARD_MODE, lambda message: self.modes.append(message.data), "latched"),
+            (topics.GUARD_REASON, self._on_reason, "latched"),
+            (topics.GUARD_MODE, lambda message: self.reasons.append((message.data, self._reason)), "latched"),
         ):
             node.create_subscription(topics.type_of(topic), f"/{name}/{topic}", hear, topics.quality(use))
         self._goal = node.create_publisher(topics.type_of(topics.GOAL), f"/{name}/goal", topics.quality("latched"))
@@ -61,30 +64,30 @@ class Flight:
         p = message.pose.position
         self._place = np.array([p.x, p.y, p.z])
 
+    def _on_reason(self, message: Any) -> None:
+        self._reason = message.data
+
     def fly(self, goal: np.ndarray, speed_m_s: float) -> dict[str, Any]:
         """Send a goal; return whether it was reached and held, and how."""
-        before, start = len(self.modes), time.monotonic()
+        before, start = len(self.reasons), time.monotonic()
         allowed_s = float(np.linalg.norm(goal - self._place)) / (0.5 * speed_m_s) + 4.0
         self._goal.publish(pose_message(goal, frame=topics.WORLD_FRAME))
-
-        def away() -> float:
-            return float(np.linalg.norm(self._place - goal))
-
-        near = self._client.until(lambda: away() < NEAR_M, allowed_s)
-        took, worst = time.monotonic() - start, away()
-        self._client.spin(1.0 if near else 0.0)  # what it overshoots is not held yet
-        end = time.monotonic() + HELD_S
-        while near and time.monotonic() < end:
-            self._client.spin(0.02)
-            worst = max(worst if worst < NEAR_M else 0.0, away())
-            if away() > NEAR_M:
-                break
+        reached, since, held, farthest = math.inf, math.inf, False, 0.0
+        while not held and time.monotonic() < start + allowed_s + (HELD_S if math.isfinite(since) else 0.0):
+            self._client.spin(0.01)
+            away, now = float(np.linalg.norm(self._place - goal)), time.monotonic()
+            if away > NEAR_M:
+                since, farthest = math.inf, 0.0
+                continue
+            reached, since, farthest = min(reached, now - start), min(since, now), max(farthest, away)
+            held = now - since > HELD_S
+        taken = [reason for mode, reason in self.reasons[before:] if mode in ("hover", "return", "land", "disarmed")]
         return {
-            "goal": goal.tolist(),
-            "reached_s": took if near else None,
-            "worst_m": worst,
-            "held": bool(near and worst <= NEAR_M),
-            "takeovers": sum(mode in ("hover", "return", "land") for mode in self.modes[before:]),
+            "goal": [round(float(x), 2) for x in goal],
+            "reached_s": round(reached, 2) if math.isfinite(reached) else None,
+            "held": held,
+            "farthest_m": round(farthest, 3),
+            "takeovers": taken,
         }
 
 
@@ -118,7 +121,7 @@ def main() -> None:
                 while subprocess.run([*RLSTACK, "arm", robot.name], capture_output=True).returncode:
                     if time.monotonic() > end:
                         raise SystemExit("It does not arm.")
-                client.until(lambda: "policy" in flight.modes, 20.0)
+                client.until(lambda: any(mode == "policy" for mode, _ in flight.reasons), 20.0)
                 flown = []
                 for goal in goals:
                     flown.append(flight.fly(goal, limits.linear_velocity_m_s))
@@ -128,7 +131,7 @@ def main() -> None:
                 process.send_signal(signal.SIGINT)
                 process.communicate()
     held = [one for one in flown if one["held"]]
-    taken = sum(one["takeovers"] for one in flown)
+    taken = sum(len(one["takeovers"]) for one in flown)
     print(f"{len(held)} of {len(flown)} goals reached and held within {NEAR_M} m for {HELD_S:g} s; {taken} takeovers")
     if options.json is not None:
         options.json.write_text(json.dumps(flown, indent=1), encoding="utf-8")

@@ -141,6 +141,21 @@ def test_one_that_has_disarmed_itself_is_not_armed_again_by_a_command(
     assert armed(driver, peer)
 
 
+def test_a_measurement_is_of_the_time_of_its_pose_and_stops_with_either(
+    driver: BetaflightBackend, peer: BetaflightPeer
+) -> None:
+    level, start = np.array([0.0, 0.0, 0.0, 1.0]), time.time()
+    for k in range(5):
+        driver.locate(start + 0.001 * k, np.array([0.1 * k, 0.0, 1.0]), level)
+        assert driver.read().time_s == start + 0.001 * k
+    peer.lose_link()
+    time.sleep(0.2)
+    driver.locate(time.time(), np.ones(3), level)
+    assert driver.read().time_s == start + 0.004
+    peer.regain_link()
+    assert soon(lambda: driver.read().time_s > start + 0.1)
+
+
 def test_a_pose_that_disagrees_with_the_attitude_is_not_flown(driver: BetaflightBackend, peer: BetaflightPeer) -> None:
     assert soon(lambda: peer.frames > 20)
     time.sleep(0.1)

@@ -40,6 +40,8 @@ _REST_ERROR = 0.12
 _TILT_ERROR_RAD = 0.2
 _FRESH_S = 0.3
 _AHEAD_S = 0.1
+_APART_S = 0.05
+"""How much older than the pose the rates may be."""
 
 _Phase = Literal["off", "arming", "flying", "released"]
 
@@ -80,6 +82,7 @@ class BetaflightBackend:
         self._pilot = bool(self._uri.options["pilot"])
         self._controller: FlightController | None = None
         self._poses = PoseFilter()
+        self._last: Reading | None = None
         self._phase: _Phase = "off"
         self._since_s = 0.0
         self.ignored_poses = 0
@@ -117,11 +120,16 @@ class BetaflightBackend:
         self._poses.take(time_s, place, turn / np.linalg.norm(turn), acceleration)
 
     def read(self) -> Reading:
-        """Return the newest measurement, as old as the older of pose and gyroscope; empty before the first pose."""
+        """Return the newest pose with the rates measured about then; empty before the first pose.
+
+        Where the rates are much older than the pose, it is the last one for which they were not.
+        """
         controller, poses = self._connected(), self._poses
         imu, battery = controller.imu, controller.battery
         if imu is None or not math.isfinite(poses.time_s):
             return Reading(0.0, {})
+        if poses.time_s - imu.time_s > _APART_S and self._last is not None:
+            return self._last
         known = battery is not None and battery.cells > 0
         voltage, current = (battery.voltage_v, -battery.current_a) if battery and known else (math.nan, math.nan)
         signals = {
@@ -133,7 +141,8 @@ class BetaflightBackend:
             "battery_voltage": np.array([voltage]),
             "battery_current": np.array([current]),
         }
-        return Reading(min(poses.time_s, imu.time_s), signals)
+        self._last = Reading(poses.time_s, signals)  # its position is the pose's, so its time is, too
+        return self._last
 
     def capture(self, name: str) -> Capture:
         """Raise ``UserError``: a flight controller has no cameras."""
