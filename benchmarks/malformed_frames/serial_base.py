@@ -10,6 +10,8 @@ from _mutations import mutated
 
 from rlstack.hardware.serial_protocol import Parser
 
+PADDING = bytes(64)
+"""What a frame that was cut short waits for."""
 SIZES = {0x81: 39, 0x82: 26}
 
 
@@ -36,11 +38,11 @@ def whole(data: bytes) -> bool:
 
 
 def frames(chance: random.Random) -> Iterator[bytes]:
-    return mutated(good, whole, chance)
+    return mutated(good, lambda data: whole(data + PADDING), chance)
 
 
 def parser() -> Callable[[bytes], bool]:
     def parse(data: bytes) -> bool:
-        return bool(Parser().feed(data + bytes(64)))  # what a frame that was cut short waits for
+        return bool(Parser().feed(data + PADDING))
 
     return parse
