@@ -67,6 +67,8 @@ class LinkedRobot(ABC):
         self._thread: threading.Thread | None = None
         self.powered = False
         """Whether the driver has powered the actuators, as far as it knows."""
+        self._owes_stop = False
+        """Whether a stop could not be confirmed: it is told again once the link is back."""
         self.trouble = ""
         """Why commands are refused at present; empty if they are not."""
 
@@ -107,7 +109,12 @@ class LinkedRobot(ABC):
 
     @abstractmethod
     def _unpower(self) -> None:
-        """Take the actuators' power, as far as the link allows; ``LinkLost`` if the port is gone."""
+        """Take the actuators' power.
+
+        Raises:
+            LinkLost: The port is closed or gone.
+            UserError: They do not confirm it.
+        """
 
     @abstractmethod
     def _shut(self) -> None:
@@ -216,9 +223,10 @@ class LinkedRobot(ABC):
 
     def _take_power(self) -> None:
         with self._link:
-            self.powered = False
+            self.powered, self._owes_stop = False, True
             try:
                 self._unpower()
+                self._owes_stop = False
             except (LinkLost, UserError) as error:
                 _LOG.warning("%s: the power could not be taken: %s", self.NAME, error)
 
@@ -262,7 +270,7 @@ class LinkedRobot(ABC):
             except UserError as error:
                 _LOG.warning("%s: %s", self.NAME, error)
                 return
-            self.powered = True
+            self.powered, self._owes_stop = True, False
         self._send(wanted)
 
     def _age_s(self) -> float:
@@ -271,6 +279,8 @@ class LinkedRobot(ABC):
     def _note(self, reading: Reading | None) -> None:
         if reading is not None:
             self._reading, self._heard_s = reading, time.monotonic()
+            if self._owes_stop:
+                self._take_power()
         elif self.powered and self._age_s() > LOST_S:
             self.powered = False
             _LOG.warning("%s: nothing was heard for %.1f s", self.NAME, self._age_s())

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rlstack.errors import UserError
+from rlstack.hardware.uri import RobotUri
 from rlstack.libraries import import_library
 
 _WRITE_S = 0.5
@@ -27,6 +28,17 @@ def why_not_open(name: str, error: Exception) -> UserError:
     else:
         how = "plug it in, and check its name"
     return UserError(f"The port {name} cannot be opened ({error}): {how}.")
+
+
+def port_of(uri: RobotUri, example: str) -> str:
+    """Return the port that a URI names.
+
+    Raises:
+        UserError: It names none.
+    """
+    if not uri.path.strip("/"):
+        raise UserError(f"The URI '{uri.text}' names no port: give {example}.")
+    return uri.path
 
 
 @contextmanager

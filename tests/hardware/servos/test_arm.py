@@ -71,6 +71,8 @@ def test_without_a_calibration_an_arm_is_refused_and_told_how_to_get_one(tmp_pat
     (tmp_path / "bad.json").write_text("{")
     with pytest.raises(UserError, match="cannot be read"):
         FeetechArm(SO100, uri=f"serial:///dev/ttyACM0?calibration={tmp_path}/bad.json")
+    with pytest.raises(UserError, match=r"names no port: give serial:///dev/ttyACM0"):
+        FeetechArm(SO100, uri=f"serial://?calibration={tmp_path}/bad.json")
     with pytest.raises(UserError, match="turtlebot3_burger is a wheeled_base"):
         FeetechArm(load_robot("turtlebot3_burger"), uri="serial:///dev/ttyACM0?calibration=x")
 
@@ -216,6 +218,16 @@ def test_servos_that_lost_power_are_powered_anew_where_they_are(peer: FeetechPee
     assert not peer.powered, "the last command is not repeated"
     arm.write({"joint_target": arm.read().signals["joint_position"]})
     assert soon(lambda: peer.powered) and peer.servos[0].word(sts.SPEED) > 0
+
+
+def test_a_stop_that_the_link_did_not_take_is_told_again_when_it_is_back(peer: FeetechPeer, arm: FeetechArm) -> None:
+    arm.write({"joint_target": arm.read().signals["joint_position"]})
+    assert soon(lambda: arm.powered)
+    peer.lose_link()
+    arm.disarm()
+    assert peer.powered
+    peer.regain_link()
+    assert soon(lambda: not peer.powered)
 
 
 def test_of_a_hundred_frames_five_may_be_lost(peer: FeetechPeer, arm: FeetechArm) -> None:

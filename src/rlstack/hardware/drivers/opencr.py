@@ -13,6 +13,7 @@ from rlstack.errors import UserError
 from rlstack.hardware.captures import OPTIONS, Captures
 from rlstack.hardware.linked_base import ODOMETRY, LinkedBase
 from rlstack.hardware.linked_robot import checked_options
+from rlstack.hardware.serial_port import port_of
 from rlstack.hardware.servos.bus import Answer, ServoBus
 from rlstack.hardware.servos.kinds import BusKind, DynamixelPackets, Register
 from rlstack.hardware.uri import parse_uri
@@ -76,7 +77,7 @@ class OpenCr(LinkedBase):
         checked_options(self.NAME, given.options, {"rate": (1.0, 1000.0), "answer_ms": (0.5, 200.0)})
         super().__init__(robot, given.options["rate"], Captures(robot, given.options))
         answer_s = 1e-3 * given.options["answer_ms"]
-        self.bus = ServoBus(OPENCR, given.path, given.options["baud"], {_ID: "OpenCR"}, answer_s)
+        self.bus = ServoBus(OPENCR, port_of(given, example), given.options["baud"], {_ID: "OpenCR"}, answer_s)
         """The link; its ``latencies_s`` are measured."""
         self._millis = -1
         self._beats = 0
@@ -165,9 +166,9 @@ class OpenCr(LinkedBase):
         self.bus.put(_ID, _TWIST, struct.pack("<6i", forward, 0, 0, 0, 0, turn))
 
     def _unpower(self) -> None:
-        if self.bus.is_open:
-            self._tell_twist(np.zeros(2))
-            self.bus.put_surely(_ID, _TORQUE, 0)
+        self.bus.require_open()
+        self._tell_twist(np.zeros(2))
+        self.bus.put_surely(_ID, _TORQUE, 0)
 
     def _shut(self) -> None:
         self.bus.close()

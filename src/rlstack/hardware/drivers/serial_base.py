@@ -12,7 +12,7 @@ from rlstack.errors import UserError
 from rlstack.hardware import serial_protocol as protocol
 from rlstack.hardware.captures import OPTIONS, Captures
 from rlstack.hardware.linked_base import ODOMETRY, LinkedBase
-from rlstack.hardware.serial_port import SerialPort
+from rlstack.hardware.serial_port import LinkLost, SerialPort, port_of
 from rlstack.hardware.serial_protocol import Flag, Hello, State
 from rlstack.hardware.uri import parse_uri
 from rlstack.interfaces.backend import Reading
@@ -50,7 +50,7 @@ class SerialBase(LinkedBase):
         example = "serial:///dev/ttyACM0?baud=115200"
         given = parse_uri(uri, self.NAME, {"serial": example}, {"baud": 115200, **OPTIONS})
         super().__init__(robot, _POLL_HZ, Captures(robot, given.options))
-        self._port = SerialPort(given.path, given.options["baud"])
+        self._port = SerialPort(port_of(given, example), given.options["baud"])
         self._parser = protocol.Parser()
         self._hello: Hello | None = None
         self._ahead_s = math.inf
@@ -137,6 +137,8 @@ class SerialBase(LinkedBase):
         self.trouble = f"{self.robot.name} does not move: {'; '.join(said)}" if said else ""
         if self.trouble or (Flag.MOTORS_ON not in state.flags and time.monotonic() - self._powered_s > _OBEYS_S):
             self.powered = False  # the next command powers it again
+        if not self.powered and Flag.MOTORS_ON in state.flags:
+            self._port.write(protocol.power(False))  # that order was lost
         percent = state.battery_percent / 100.0 if state.battery_percent <= 100 else 1.0
         return Reading(
             time_s,
@@ -155,9 +157,10 @@ class SerialBase(LinkedBase):
         self._port.write(protocol.velocity(*command.tolist()))
 
     def _unpower(self) -> None:
-        if self._port.is_open:
-            for _ in range(3):  # a frame may be lost; the base's watchdog stops it in any case
-                self._port.write(protocol.velocity(0.0, 0.0) + protocol.power(False))
+        if not self._port.is_open:
+            raise LinkLost(f"{self._port.name} is closed")
+        for _ in range(3):  # a frame may be lost; the base's watchdog stops it in any case
+            self._port.write(protocol.velocity(0.0, 0.0) + protocol.power(False))
 
     def _shut(self) -> None:
         self._port.close()

@@ -12,6 +12,7 @@ from rlstack.arrays import Array
 from rlstack.errors import UserError, unknown_name
 from rlstack.hardware.captures import OPTIONS, Captures
 from rlstack.hardware.linked_robot import LinkedRobot, checked_options
+from rlstack.hardware.serial_port import port_of
 from rlstack.hardware.servos.bus import Answer, ServoBus
 from rlstack.hardware.servos.calibration import MotorCalibration, TickScale, read_calibration, tick_scales
 from rlstack.hardware.servos.kinds import Register, ServoKind
@@ -68,8 +69,7 @@ class ServoArm(LinkedRobot):
         )
         if not robot.end_effector:
             raise UserError(f"{robot.name} is a {robot.kind}: the driver '{self.NAME}' moves arms, such as so100.")
-        if not given.path:
-            raise UserError(f"The URI '{uri}' names no port: the driver '{self.NAME}' takes {example}.")
+        port = port_of(given, example)
         super().__init__(robot, given.options["rate"], Captures(robot, given.options))
         self._options = given.options
         self._joints = robot.drives
@@ -79,7 +79,7 @@ class ServoArm(LinkedRobot):
         self._ids = [self._motors[name].id for name in names]
         self.bus = ServoBus(
             kind,
-            given.path,
+            port,
             given.options["baud"],
             dict(zip(self._ids, names)),
             1e-3 * given.options["answer_ms"],
@@ -232,8 +232,7 @@ class ServoArm(LinkedRobot):
         self.bus.write(self.KIND.goal, ticks)
 
     def _unpower(self) -> None:
-        if not self.bus.is_open:
-            return
+        self.bus.require_open()
         kind = self.KIND
         for _ in range(3):  # at once, whatever is lost; then until they confirm it
             self.bus.write(kind.torque, dict.fromkeys(self._ids, 0))

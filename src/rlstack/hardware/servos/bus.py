@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from rlstack.errors import UserError
-from rlstack.hardware.serial_port import lost_if_gone, why_not_open
+from rlstack.hardware.serial_port import LinkLost, lost_if_gone, why_not_open
 from rlstack.hardware.servos.kinds import BusKind, Register
 from rlstack.libraries import import_library
 
@@ -82,10 +82,10 @@ class ServoBus(Generic[Kind]):
             )
         self._port, self._packets = port, self.kind.packets(sdk)
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the port is open."""
-        return self._port is not None
+    def require_open(self) -> None:
+        """Raise ``LinkLost`` if the port is closed, as after it was pulled out."""
+        if self._port is None:
+            raise LinkLost(f"{self.port_name} is closed")
 
     def close(self) -> None:
         """Close the port; a second call does nothing."""
@@ -250,7 +250,7 @@ class ServoBus(Generic[Kind]):
 
 def _port_class(sdk: Any) -> Any:
     """Return the library's port with an end to every wait, and without a busy loop."""
-    import serial
+    serial = import_library("serial", "serial")
 
     class Port(sdk.PortHandler):  # type: ignore[misc]
         def __init__(self, name: str, answer_s: float) -> None:
