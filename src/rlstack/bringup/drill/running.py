@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -110,8 +111,13 @@ class Runner:
 
     def _run(self, chain: Chain, result: FaultResult) -> Repeat:
         fault, factor = result.fault, chain.factor
-        fault.ready(chain)
-        chain.prepare(float(self._random.uniform(*self._drill.SETTLE_S)))
+        try:
+            fault.ready(chain)
+            chain.prepare(float(self._random.uniform(*self._drill.SETTLE_S)))
+        except NotReady:
+            with contextlib.suppress(KeyError):  # what has not begun
+                fault.end(chain)
+            raise
         chain.lines.clear()
         chain.warnings.clear()
         chain.keep(True)
