@@ -14,9 +14,15 @@ from rlstack.interfaces.timing import JUMP_NS
 from rlstack.nodes.robot_topics import RobotTopics
 from rlstack.nodes.sensor_topics import SensorTopics
 
+_SOONEST = 0.75
+"""Least time between two captures of a real robot that are published, in periods of the robot file's rate."""
+
 
 class SensorSampler:
     """Samples cameras and lidars and publishes them after their odometry, while its subscribers already compute.
+
+    A simulator's sensors are sampled at their rates; a real robot's captures are published once each, when they are
+    new.
 
     In real time commands wait while an image is rendered, so one control period has no more images than the cameras'
     rates need: of two that are due together, one is captured a period later, with that stamp.
@@ -57,6 +63,9 @@ class _Robot:
     def __init__(self, robot: RobotTopics, sensors: SensorTopics, at_once: bool) -> None:
         self._robot, self._sensors = robot, sensors
         owned = robot.backend.owns_time  # otherwise captures are late already
+        self._owned = owned
+        self._captured_s: dict[str, float] = {}
+        """Times of a real robot's last captures, which its driver has at its own rate."""
         self._queues: dict[str, SensorQueue[Capture]] = {
             name: SensorQueue(rate_hz, sensors.latency_ns[name] if owned else 0)
             for name, rate_hz in sensors.rates_hz.items()
@@ -78,17 +87,18 @@ class _Robot:
         newly, taken = [], 0
         for name in [name for name in self._order if name not in self.failures and self._sensors.wanted(name)]:
             camera = name in self._robot.robot.cameras
-            if not self._queues[name].is_due(stamp_ns) or (camera and taken >= self._most):
+            if (self._owned and not self._queues[name].is_due(stamp_ns)) or (camera and taken >= self._most):
                 continue
+            before = self._captured_s.get(name)
             if (reason := self._capture(name, stamp_ns)) is not None:
                 newly.append(reason)
-            if camera:  # it is the others' turn
+            if camera and (self._owned or self._captured_s.get(name) != before):  # it is the others' turn
                 taken += 1
                 self._order.remove(name)
                 self._order.append(name)
         for name, queue in self._queues.items():
             come = queue.pop_arrived(stamp_ns)
-            if not come and stamp_ns == before_ns and queue.newest is not None:
+            if self._owned and not come and stamp_ns == before_ns and queue.newest is not None:
                 come = [queue.newest]  # published again, as a subscriber may have missed it
             for seen_ns, capture in come:
                 self._sensors.publish(name, seen_ns, capture)
@@ -103,6 +113,11 @@ class _Robot:
             self.failures[name] = f"{robot.prefix}{name} is left out: {error}"
             return self.failures[name]
         assert robot.reading is not None
-        seen_ns = stamp_ns + seconds_to_ns(capture.time_s - robot.reading.time_s)
+        if not self._owned:
+            least_s = _SOONEST / self._queues[name].rate_hz
+            if capture.time_s - self._captured_s.get(name, -math.inf) < least_s:
+                return None  # the same again, or more often than the robot file says
+            self._captured_s[name] = capture.time_s
+        seen_ns = stamp_ns + seconds_to_ns(capture.time_s) - seconds_to_ns(robot.reading.time_s)
         self._queues[name].push(stamp_ns, seen_ns, capture)
         return None

@@ -27,6 +27,7 @@ OPENCR = BusKind(
     packets=DynamixelPackets,
     baud=115200,
     models={0x5000: "TurtleBot3"},
+    settings=(0, 10),
     model=Register(0, 2),
 )
 _ID = 200
@@ -87,7 +88,7 @@ class OpenCr(LinkedBase):
         bus = self.bus
         bus.open()
         bus.find()
-        kind = bus.values(_KIND)[_ID]
+        kind = bus.setting(_KIND)[_ID]
         name, radius, track = _MODELS.get(kind, (f"model {kind}", math.nan, math.nan))
         for what, theirs, ours in (
             ("wheels of radius", radius, self._wheels.radius_m),
@@ -99,13 +100,13 @@ class OpenCr(LinkedBase):
                     f" m, and the robot file of {self.robot.name} has {ours:.3f} m: flash the right one, or give the"
                     " right file."
                 )
-        status = bus.values(_STATUS)[_ID]
-        if status < 0:
-            raise UserError(
-                f"The OpenCR on {bus.port_name} has no connection with its motors (status {status}): switch the power"
-                " on, check the motors' cable, and press its reset button."
-            )
         self._beaten_s, self._millis = -math.inf, -1
+        self._first()
+        if self.trouble:
+            raise UserError(
+                f"{self.trouble} on {bus.port_name}: switch the power on, check the motors' cable, and press its reset"
+                " button."
+            )
 
     def _poll(self) -> Reading | None:
         start = time.time()
@@ -118,7 +119,7 @@ class OpenCr(LinkedBase):
             return None  # the table has not been renewed since
         self._millis = millis
         status = answer.count(_STATUS, _BLOCK[0])
-        self.trouble = f"The OpenCR has lost its motors (status {status})" if status < 0 else ""
+        self.trouble = f"The OpenCR has no connection with its motors (status {status})" if status < 0 else ""
         return self._reading_of(answer, time_s)
 
     def _reading_of(self, answer: Answer, time_s: float) -> Reading | None:

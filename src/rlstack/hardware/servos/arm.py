@@ -111,7 +111,7 @@ class ServoArm(LinkedRobot):
         bus, kind = self.bus, self.KIND
         bus.open()
         bus.find()
-        for one, mode in bus.values(kind.mode).items():
+        for one, mode in bus.setting(kind.mode).items():
             if mode not in kind.position_modes:
                 known = ", ".join(f"{name} ({count})" for count, name in kind.position_modes.items())
                 raise UserError(f"{bus.servo(one)} is in the operating mode {mode}, and must be in one of {known}.")
@@ -141,7 +141,7 @@ class ServoArm(LinkedRobot):
         self, name: str, register: Register, wanted: Callable[[MotorCalibration], int], mask: int = -1
     ) -> None:
         motors = {motor.id: motor for motor in self._motors.values()}
-        for one, count in self.bus.values(register).items():
+        for one, count in self.bus.setting(register).items():
             if count & mask != wanted(motors[one]) & mask:
                 raise UserError(
                     f"{self.bus.servo(one)} has {name} {count & mask}, and {self._options['calibration']} says"

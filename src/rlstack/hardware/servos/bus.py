@@ -25,8 +25,8 @@ _FIND_S = 1.0
 """How long a servo is polled before it counts as missing: one that was just powered takes a while to answer."""
 _CLASH_S = 0.004
 """How long a second answer to one question is waited for."""
-_QUIET_S = 0.1
-"""How long late answers may trickle in."""
+_QUIET_S = (0.05, 0.1, 0.3)
+"""How long late answers may trickle in, time after time: two servos with one number answer twice each time."""
 _TRIES = 5
 
 
@@ -59,6 +59,7 @@ class ServoBus(Generic[Kind]):
         self._baud, self._answer_s = baud, answer_s
         self._port: Any = None
         self._packets: Any = None
+        self._settings: dict[int, Answer] = {}
         self._open_question: tuple[int, int] | None = None
         """The last block that was asked for, if not everybody answered in time."""
         self.latencies_s: deque[float] = deque(maxlen=1000)
@@ -174,7 +175,6 @@ class ServoBus(Generic[Kind]):
             UserError: One does not answer, two have one number, or one is of another model.
             LinkLost: The port is gone.
         """
-        model = self.kind.model
         for one in self.servos:
             answers, until = self._twice(one), time.monotonic() + _FIND_S
             while not answers:
@@ -183,38 +183,24 @@ class ServoBus(Generic[Kind]):
                         f"{self.servo(one)} does not answer on {self.port_name}: check its power, cable and number."
                     )
                 answers = self._twice(one)
-            if len(answers) > 1:  # unless the first was late, and answered an earlier question
-                time.sleep(_QUIET_S)
-                answers = self._twice(one) or answers
+            for quiet_s in _QUIET_S:  # unless they were late, and answered earlier questions
+                if len(answers) > 1:
+                    time.sleep(quiet_s)
+                    answers = self._twice(one) or answers
             if len(answers) > 1:
                 raise UserError(
                     f"{self.servo(one)}: {len(answers)} servos answer to the number {one} on {self.port_name}: give"
                     " each one of its own."
                 )
-            if (number := model.decode(answers[0].data)) not in self.kind.models:
+            self._settings[one] = answers[0]
+        for one, number in self.setting(self.kind.model).items():
+            if number not in self.kind.models:
                 known = ", ".join(f"{name} ({count})" for count, name in self.kind.models.items())
                 raise UserError(f"{self.servo(one)} has the model number {number}, and must be one of {known}.")
 
-    def values(self, register: Register) -> dict[int, int]:
-        """Return a register of every servo.
-
-        Raises:
-            UserError: A servo does not answer any more.
-            LinkLost: The port is gone.
-        """
-        before: dict[int, int] = {}
-        sure: dict[int, int] = {}  # twice the same: no late answer to something else
-        missing = list(self.servos)
-        for _ in range(3 * _TRIES):
-            for one, answer in self.read(register, missing).items():
-                if before.get(one) == (count := register.decode(answer.data)):
-                    sure[one] = count
-                before[one] = count
-            if not (missing := [one for one in self.servos if one not in sure]):
-                return {one: sure[one] for one in self.servos}
-        raise UserError(
-            f"{self.servo(missing[0])} does not answer any more on {self.port_name}: check power and cable."
-        )
+    def setting(self, register: Register) -> dict[int, int]:
+        """Return a register of every servo, of the block ``settings`` as :meth:`find` has read it."""
+        return {one: answer.count(register, self.kind.settings[0]) for one, answer in self._settings.items()}
 
     def servo(self, one: int) -> str:
         """Return a servo's name for messages."""
@@ -222,8 +208,7 @@ class ServoBus(Generic[Kind]):
 
     def _twice(self, one: int) -> list[Answer]:
         """Return every answer to one servo's number: two, if two have it and their packets did not collide."""
-        model = self.kind.model
-        return self._ask((model.address, model.size), [one], linger_s=_CLASH_S).get(one, [])
+        return self._ask(self.kind.settings, [one], linger_s=_CLASH_S).get(one, [])
 
     def _ask(self, block: tuple[int, int], ids: list[int], linger_s: float = 0.0) -> dict[int, list[Answer]]:
         port, packets = self._port, self._packets

@@ -122,6 +122,9 @@ class BusKind:
     """As it comes."""
     models: Mapping[int, str]
     """Names of the models that the registers hold for, by model number."""
+    settings: tuple[int, int]
+    """Address and size of the block with ``model`` and everything else that is checked before anything moves. No other
+    question has an answer of this size, so that a late one is not taken for it."""
     model: Register
 
 
@@ -176,6 +179,7 @@ FEETECH = ServoKind(  # Feetech, memory table and communication protocol of the 
     packets=FeetechPackets,
     baud=1_000_000,
     models={777: "STS3215", 2825: "STS3250"},
+    settings=(3, 37),
     model=Register(3, 2),
     mode=Register(33),
     position_modes={0: "position"},
@@ -228,6 +232,7 @@ DYNAMIXEL = ServoKind(  # ROBOTIS e-Manual, control table of the X series, proto
         1230: "XC330-M181",
         1240: "XC330-M288",
     },
+    settings=(0, 56),
     model=Register(0, 2),
     mode=Register(11),
     position_modes={3: "position", 4: "extended position", 5: "current-based position"},
