@@ -23,7 +23,7 @@ _WAIT_S = 0.002
 """How long one read of the port may wait for bytes."""
 _FIND_S = 1.0
 """How long a servo is polled before it counts as missing: one that was just powered takes a while to answer."""
-_CLASH_S = 0.004
+_CLASH_S = 0.03
 """How long a second answer to one question is waited for."""
 _QUIET_S = (0.05, 0.1, 0.3)
 """How long late answers may trickle in, time after time: two servos with one number answer twice each time."""
@@ -186,7 +186,7 @@ class ServoBus(Generic[Kind]):
             for quiet_s in _QUIET_S:  # unless they were late, and answered earlier questions
                 if len(answers) > 1:
                     time.sleep(quiet_s)
-                    answers = self._twice(one) or answers
+                    answers = self._twice(one, 2.0 * _CLASH_S) or answers
             if len(answers) > 1:
                 raise UserError(
                     f"{self.servo(one)}: {len(answers)} servos answer to the number {one} on {self.port_name}: give"
@@ -206,9 +206,9 @@ class ServoBus(Generic[Kind]):
         """Return a servo's name for messages."""
         return f"Servo {one} ({self.servos[one]})"
 
-    def _twice(self, one: int) -> list[Answer]:
+    def _twice(self, one: int, linger_s: float = _CLASH_S) -> list[Answer]:
         """Return every answer to one servo's number: two, if two have it and their packets did not collide."""
-        return self._ask(self.kind.settings, [one], linger_s=_CLASH_S).get(one, [])
+        return self._ask(self.kind.settings, [one], linger_s=linger_s).get(one, [])
 
     def _ask(self, block: tuple[int, int], ids: list[int], linger_s: float = 0.0) -> dict[int, list[Answer]]:
         port, packets = self._port, self._packets
