@@ -42,6 +42,12 @@ LAUNCH_FILE = LaunchFile(
         Argument("real_time_factor", "Simulated seconds per second (simulators only).", "1", number),
         Argument("lock_step", "Let time wait for every command (simulators only).", "false", boolean),
         Argument("auto_arm", "Arm automatically; empty: simulators yes, real robots no.", "", optional(boolean)),
+        Argument(
+            "dry_run", "Everything but the actuators: commands are shown on /diagnostics, not sent.", "false", boolean
+        ),
+        Argument(
+            "tether", "Share of the robot's speeds and geofence that the guard's limits are at most.", "1", number
+        ),
         Argument("noise_seed", "Seed of the simulated sensors' noise.", "0", integer),
         Argument("fallback", "What drives a base when the policy cannot: stop, or a planner such as dwa.", "stop"),
         Argument("with_map", "Start the map node of a base too.", "false", boolean),

@@ -65,6 +65,22 @@ def test_simulators_arm_themselves_unless_told_not_to():
     assert by_name(deploy_system("policy.onnx", auto_arm=False))["guard"].parameters["auto_arm"] is False
 
 
+def test_a_dry_run_arms_by_itself_and_only_the_robot_node_knows():
+    nodes = by_name(deploy_system("policy.onnx", "x500_rates", "mavlink", uri="udp://0.0.0.0:14550", dry_run=True))
+    assert nodes["robot"].parameters["dry_run"] is True
+    assert nodes["guard"].parameters["auto_arm"] is True
+    assert nodes["robot"].rest_s == nodes["guard"].rest_s == 0.0
+
+
+def test_a_tether_is_the_guards_parameter_and_bounds_goals():
+    nodes = by_name(deploy_system("policy.onnx", tether=0.3))
+    assert nodes["guard"].parameters["tether"] == 0.3
+    assert nodes["policy"].parameters["geofence_max_m"] == pytest.approx((0.9, 0.9, 1.5))
+    with pytest.raises(UserError, match=r"outside the geofence .* to \[0.9, 0.9, 1.5\]"):
+        deploy_system("policy.onnx", tether=0.3, goal=(2.0, 0.0, 1.0))
+    assert "tether" not in by_name(deploy_system("policy.onnx"))["guard"].parameters
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -82,6 +98,9 @@ def test_simulators_arm_themselves_unless_told_not_to():
         ({"namespace": "1cf"}, "The namespace '1cf' is not allowed"),
         ({"world": "warehous"}, "Unknown world 'warehous'. Nearest: warehouse"),
         ({"count": 0}, "0 robots are not allowed"),
+        ({"tether": 0.0}, "The tether 0 is not allowed"),
+        ({"tether": 1.5}, "The tether 1.5 is not allowed"),
+        ({"dry_run": True, "backend": "topics"}, "A dry run needs a driver of rlstack"),
         ({"count": 1000, "world": "room"}, "start places for 1000 robots"),
     ],
 )

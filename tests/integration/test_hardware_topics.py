@@ -88,6 +88,25 @@ def test_an_arm_on_a_servo_bus_ends_where_it_ends_in_the_simulator(
         assert latencies[len(latencies) // 2] < 0.1  # what arm_reach is proven for
 
 
+def test_a_dry_run_reads_and_commands_and_moves_nothing(listener: Listener, start: Start, tmp_path: Path) -> None:
+    pytest.importorskip("scservo_sdk")
+    robot = Manipulator.load("so100")
+    posture = np.array([joint.rest for joint in robot.drives]) + 0.3
+    policy = write_posture_policy(tmp_path / "reach.onnx", robot, posture, speed=0.5)
+    with FeetechPeer(robot) as peer:
+        began = robot_joints(peer, robot)
+        driver = start(RobotNode, robot="so100", backend="feetech", uri=peer.uri, dry_run=True)
+        guard = start(GuardNode, robot="so100", auto_arm=True, staleness_s=1.0, tether=0.3)
+        start(PolicyNode, robot="so100", policy=str(policy), goal_position=(0.2, 0.0, 0.2))
+        sent = listener.hear("cmd/joints")
+        listener.until(lambda: guard.status()[1]["mode"] == "policy" and len(sent) > 20, "commands", 30.0)
+        said, figures = driver.status()
+        assert said.startswith("DRY RUN") and figures["would send"].startswith("joint_target [")
+        assert not peer.powered and robot_joints(peer, robot) == began
+        assert guard.get_parameter("joint_speed").value == pytest.approx(0.3)
+    assert not peer.powered
+
+
 def robot_joints(peer: FeetechPeer, robot: Manipulator) -> list[float]:
     """Return where the servos are, as joints, by their memory."""
     middles = [0.5 * (joint.lower + joint.upper) for joint in robot.drives]

@@ -115,6 +115,7 @@ def deploy(
     *,
     goal_yaw: float = 0.0,
     no_arm: bool = False,
+    dry_run: bool = False,
     seconds: float | None = None,
     force: bool = False,
     json: Path | None = None,
@@ -126,7 +127,8 @@ def deploy(
 
     Args:
         goal_yaw: Heading to hold at the goal, rad.
-        no_arm: Leave simulators disarmed, too.
+        no_arm: Leave simulators disarmed, and a real robot in a dry run.
+        dry_run: Move no actuators; the status lines show what would be sent.
         seconds: Duration, after which a summary is printed.
         json: File for the summary.
 
@@ -143,6 +145,7 @@ def deploy(
         force=force,
         goal_yaw_rad=goal_yaw,
         auto_arm=False if no_arm else None,
+        dry_run=dry_run,
         **options,
     )
     from rlstack.nodes.runtime import prepare_environment
@@ -156,7 +159,9 @@ def deploy(
         )
     policies = [process for process in system.processes if "goal_yaw" in process.parameters]
     deployment = deployment_of(load_robot(robot, sha256=system.robot_sha256))
-    monitor = Monitor([process.namespace for process in policies], kind_topics(deployment.robot).observed)
+    monitor = Monitor(
+        [process.namespace for process in policies], kind_topics(deployment.robot).observed, dry_run=dry_run
+    )
     started = shown = moved = time.monotonic()
     last_s, said = -1.0, ""
 

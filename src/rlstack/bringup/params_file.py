@@ -11,7 +11,10 @@ from rlstack.bringup.node_process import System
 from rlstack.errors import UserError
 from rlstack.yaml_files import read_yaml
 
-_OURS = ("policy", "policy_sha256", "record_sha256", "robot", "robot_sha256", "backend", "world", "count", "lock_step")
+_OURS = (
+    *("policy", "policy_sha256", "record_sha256", "robot", "robot_sha256", "backend", "uri", "dry_run", "tether"),
+    *("world", "count", "lock_step"),
+)
 """What was checked for all nodes together, and has options of its own."""
 
 

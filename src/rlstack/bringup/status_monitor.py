@@ -15,6 +15,7 @@ from rlstack.errors import MalformedMessage
 from rlstack.interfaces import topics
 from rlstack.interfaces.cdr import compile_reader
 from rlstack.interfaces.messages import NANOSECONDS
+from rlstack.nodes.dry_run import DryRunWatch
 from rlstack.nodes.goal_watch import OFF, SILENT_S
 from rlstack.nodes.shutdown import shut_down
 
@@ -61,9 +62,10 @@ class Monitor:
     Args:
         spaces: The absolute namespace of each robot's topics.
         observed: The topic that their commands answer, whose stamps are the robots' time.
+        dry_run: Show that it is one, and what would be sent.
     """
 
-    def __init__(self, spaces: Sequence[str], observed: str = topics.ODOM) -> None:
+    def __init__(self, spaces: Sequence[str], observed: str = topics.ODOM, *, dry_run: bool = False) -> None:
         import rclpy
         from rclpy.context import Context
         from rclpy.signals import SignalHandlerOptions
@@ -78,6 +80,7 @@ class Monitor:
         self._executor = ControlExecutor(context=self._context)
         self._executor.add_node(self._node)
         self._awaited = observed
+        self._dry_run = DryRunWatch(self._node, spaces) if dry_run else None
         self._robots = {space.rpartition("/")[2]: _Monitored(self._node, space, observed) for space in spaces}
 
     @property
@@ -125,7 +128,8 @@ class Monitor:
         place = "" if not far else f"  {away[far]:.3f} m from the goal" if alone else ""
         if far and not alone:
             place = f"  at most {away[far]:.3f} m from the goal ({far})"
-        return f"{self.seconds:6.1f} s  {shown}{place}"
+        would = f"  would send {self._dry_run.text or 'nothing yet'}" if self._dry_run else ""
+        return f"{'DRY RUN ' if self._dry_run else ''}{self.seconds:6.1f} s  {shown}{place}{would}"
 
     def summaries(self) -> dict[str, Summary]:
         """Return each robot's summary by name; every robot must have sent an observation."""

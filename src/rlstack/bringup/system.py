@@ -15,7 +15,7 @@ import numpy as np
 from rlstack.bringup.kind_deployment import DeployOptions, PolicyPorts, deployment_of, policy_ports
 from rlstack.bringup.node_process import Parameter, Process, System, WhenItEnds, on_simulated_time
 from rlstack.bringup.params_file import with_params_file
-from rlstack.bringup.robot_group import absolute_file, is_simulator, robot_group
+from rlstack.bringup.robot_group import TOPICS, absolute_file, is_simulator, robot_group
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.nav2_messages import PACKAGE as NAV2_MESSAGES
@@ -60,6 +60,8 @@ def deploy_system(
     noise_seed: int = 0,
     remap: Sequence[str] = (),
     ports: PolicyPorts | None = None,
+    dry_run: bool = False,
+    tether: float = 1.0,
     require_live_check: bool = True,
     own_simulator: bool = False,
     **options: Any,
@@ -85,10 +87,13 @@ def deploy_system(
             start; for a base the world's goal, or its start; for an arm the tool's rest position.
         real_time_factor: Simulated seconds per second (simulators only).
         lock_step: Time waits for every command (simulators only).
-        auto_arm: Arm automatically; None arms simulators and never a real robot.
+        auto_arm: Arm automatically; None arms simulators, and a real robot in a dry run only.
         noise_seed: Seed of the simulated sensors' noise.
         remap: Topic remappings, each ``ours:=theirs``, such as ``cmd_vel:=platform/cmd_vel``.
         ports: Interface of a policy whose file does not exist yet; None: read from the file.
+        dry_run: Do everything but move the actuators: the driver reads, policy and guard run, and no command is sent.
+        tether: Share of the robot file's speeds, accelerations and geofence that the guard's limits are at most, for
+            first tries; see :meth:`rlstack.guard.config.GuardConfig.tethered`.
         require_live_check: Whether the guard of a real robot refuses to arm while delay, rate or noise of the policy's
             inputs are outside of what the policy is proven for.
         own_simulator: Whether the caller has a simulator of its own, with what the policy handles in it, as
@@ -115,6 +120,13 @@ def deploy_system(
     spec, file, given = load_robot(robot), absolute_file(robot), DeployOptions(**options)
     deployment = deployment_of(spec)
     deployment.check(given)
+    if dry_run and backend == TOPICS:
+        raise UserError(
+            "A dry run needs a driver of rlstack, and with the backend 'topics' the robot's own obeys the commands:"
+            " leave --dry-run out, and rename the commands instead, such as --remap cmd_vel:=not_sent/cmd_vel."
+        )
+    if not 0.05 <= tether <= 1.0:
+        raise UserError(f"The tether {tether:g} is not allowed: give a share from 0.05 to 1, such as 0.3.")
     # of a policy that is yet to be trained, neither the file nor the robot is checked now
     pinned: dict[str, Parameter] = {} if ports is not None else {"robot_sha256": spec.sha256}
     ports = ports or policy_ports(policy, spec)
@@ -148,13 +160,18 @@ def deploy_system(
         )
 
     fence = deployment.fence(group.fence_m)
+    limits = find_kind(spec.kind).load("guard").CONFIG.from_robot(spec, **fence)
     box = {name: corner for name, corner in fence.items() if name.endswith("_m")}
-    rest_s = _rest_within_s(spec, fence) / min(real_time_factor, 1.0)
+    if tether < 1.0:
+        tied = limits.tethered(spec, tether)
+        box = {name: getattr(tied, name) for name in tied.TETHERED if name.startswith("geofence")}
+    rest_s = 0.0 if dry_run else float(limits.rest_within_s) / min(real_time_factor, 1.0)
     processes = []
     if group.process is not None:
         obeys: dict[str, Parameter] = {"command_source": "guard"}
         rests: dict[str, Parameter] = {"rest_within_s": rest_s} if rest_s else {}
-        parameters = {**group.process.parameters, **pinned, **types, **timeouts.robot, **obeys, **rests}
+        dry: dict[str, Parameter] = {"dry_run": True} if dry_run else {}
+        parameters = {**group.process.parameters, **pinned, **types, **timeouts.robot, **obeys, **rests, **dry}
         processes.append(replace(group.process, parameters=parameters, remappings=remappings, rest_s=rest_s))
     for space, place, frames in zip(group.namespaces, deployment.goals(group, goal), group.frames):
         if not own_simulator:
@@ -163,8 +180,9 @@ def deploy_system(
             "robot": file,
             **pinned,
             "lock_step": lock_step,
-            "auto_arm": group.simulated if auto_arm is None else auto_arm,
+            "auto_arm": (group.simulated or dry_run) if auto_arm is None else auto_arm,
             **fence,
+            **({"tether": float(tether)} if tether < 1.0 else {}),
             **frames,
             **types,
             **timeouts.guard,
@@ -206,12 +224,6 @@ def deploy_system(
         policy_sha256=sha256,
         robot_sha256=str(pinned.get("robot_sha256", "")),
     )
-
-
-def _rest_within_s(robot: RobotSpec, fence: Mapping[str, Parameter]) -> float:
-    """Return how long a robot's guard may take to bring it to rest within a geofence, s."""
-    config = find_kind(robot.kind).load("guard").CONFIG
-    return float(config.from_robot(robot, **fence).rest_within_s)
 
 
 def check_goal(robot: RobotSpec, place: Sequence[float], box: Mapping[str, Any]) -> None:

@@ -80,6 +80,11 @@ class Deploy:
     teleop/intervene."""
     no_arm: bool = False
     """Leave simulators disarmed, too."""
+    dry_run: bool = False
+    """Everything but the actuators: driver, policy and guard run, and the commands are shown and not sent."""
+    tether: Annotated[float, tyro.conf.arg(metavar="SHARE")] = 1.0
+    """For first tries: limit the guard's speeds, accelerations and geofence to this share of the robot's, such as
+    0.3."""
     seconds: Annotated[float | None, tyro.conf.arg(metavar="SECONDS")] = None
     """End after this many seconds of the robot's time and print a summary."""
     force: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, TypeVar
 
 from rlstack import schema
@@ -23,6 +23,8 @@ class GuardConfig(ABC):
 
     RAISED: ClassVar[frozenset[str]] = frozenset()
     """Limits that are the tighter the larger they are; so are all ``..._min_m``, which are lower corners."""
+    TETHERED: ClassVar[frozenset[str]] = frozenset()
+    """Limits that :meth:`tethered` scales."""
 
     control_rate_hz: float = value(unit="Hz", above=0.0)
     observation_timeout_s: float = value(0.2, unit="s", above=0.0, text="Longest time without a valid observation")
@@ -128,6 +130,32 @@ class GuardConfig(ABC):
                     f" ({shown(allowed)}); give a tighter limit, or change the robot file."
                 )
         return config
+
+    def tethered(self: Config, robot: RobotSpec, share: float) -> Config:
+        """Return the limits of a first try: those in :attr:`TETHERED` are at most a share of the robot's own.
+
+        A limit that is tighter already stays; corners of boxes are scaled about the origin, from where a robot starts.
+
+        Args:
+            robot: The robot.
+            share: Above 0; 1 or more changes nothing.
+        """
+        if share >= 1.0:
+            return self
+        own = {**vars(self), **self.limits_of(robot)}
+        scaled = {name: self._scaled(name, own[name], share) for name in self.TETHERED}
+        return replace(self, **{name: self._tighter(name, scaled[name]) for name in scaled})
+
+    def _scaled(self, name: str, limit: Any, share: float) -> Any:
+        """Return one limit of :meth:`tethered`."""
+        if isinstance(limit, tuple):
+            return tuple(share * number for number in limit)
+        return limit / share if name in self.RAISED else share * limit
+
+    def _tighter(self, name: str, limit: Any) -> Any:
+        """Return the tighter of the limit in force and another."""
+        present, choose = getattr(self, name), max if name in self.RAISED or name.endswith("_min_m") else min
+        return tuple(map(choose, present, limit)) if isinstance(limit, tuple) else choose(present, limit)
 
     @classmethod
     def is_wider(cls, name: str, wanted: Any, allowed: Any) -> bool:

@@ -9,11 +9,20 @@ from functools import cache
 from typing import Any
 
 from rlstack.errors import UserError
+from rlstack.guard.config import GuardConfig
 from rlstack.guard.tightening import LiveLimits
 from rlstack.kinds import find_kind, kind_names
 from rlstack.nodes.kind_topics import all_kind_topics
 from rlstack.nodes.parameters import Parameter, ParameterSet
 from rlstack.robots import RobotSpec
+
+TETHER = Parameter(
+    "tether",
+    1.0,
+    "For first tries: share of the robot file's speeds, accelerations and geofence that the limits are at most.",
+    minimum=0.05,
+    maximum=1.0,
+)
 
 
 @cache
@@ -36,7 +45,7 @@ def guard_parameters() -> tuple[Parameter, ...]:
     return (*own, *dict.fromkeys(options))
 
 
-def guard_config(config: type[Any], robot: RobotSpec, parameters: ParameterSet) -> Any:
+def guard_config(config: type[GuardConfig], robot: RobotSpec, parameters: ParameterSet) -> Any:
     """Return the configuration of a robot's guard from the node's parameters.
 
     Args:
@@ -50,7 +59,8 @@ def guard_config(config: type[Any], robot: RobotSpec, parameters: ParameterSet) 
     own = {field.name for field in _declared(config)}
     given = [p.name for p in guard_parameters() if p.name in own and _is_given(p, parameters[p.name])]
     overrides = {name: parameters[name] for name in given}
-    return config.from_robot(robot, allow_wider=parameters["allow_wider"], **overrides)  # type: ignore[attr-defined]
+    made: GuardConfig = config.from_robot(robot, allow_wider=parameters["allow_wider"], **overrides)
+    return made.tethered(robot, parameters[TETHER.name])
 
 
 def leave_to_others(config: type[Any], robot: RobotSpec, parameters: ParameterSet) -> str:

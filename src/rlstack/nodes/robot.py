@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Backend, Reading, Signals
-from rlstack.nodes import robot_backends
+from rlstack.nodes import dry_run, robot_backends
 from rlstack.nodes.command_messages import without_stamps
 from rlstack.nodes.external_pose import ExternalPoses
 from rlstack.nodes.frames import PREFIX
@@ -35,6 +35,11 @@ PARAMETERS = (
         "map_to_odom",
         False,
         "Publish map to odom as the same, as where a simulator's odometry is exact and nothing localizes.",
+    ),
+    Parameter(
+        "dry_run",
+        False,
+        "Do everything but move the actuators: commands are checked and shown on /diagnostics, and not sent.",
     ),
     Parameter("lock_step", False, "Simulated time waits for the commands that answer each observation."),
     Parameter("real_time_factor", 1.0, "Simulated seconds per second.", minimum=0.01, maximum=100.0),
@@ -150,7 +155,7 @@ class RobotNode(ManagedNode):
     def deactivate(self) -> None:
         """Disarm."""
         for robot in self.robots:
-            robot.backend.disarm()
+            robot.actuators.disarm()
 
     def cleanup(self) -> None:
         """Release the backends that the node created."""
@@ -164,7 +169,8 @@ class RobotNode(ManagedNode):
         silent = [robot.name for robot in self.robots if robot.counts["watchdog"] and not robot.flying]
         named = f" ({', '.join(silent)})" if any(silent) else ""
         figures = {f"{r.prefix}{key}": value for r in self.robots for key, value in r.status().items()}
-        warnings = [f"disarmed: no command came{named}"] if silent else []
+        warnings = [dry_run.WARNING] if self.parameters["dry_run"] else []
+        warnings += [f"disarmed: no command came{named}"] if silent else []
         others = [robot.source.warning for robot in self.robots]
         warnings += filter(None, [self._poses.missing, self._sampler.failures, *others])
         return " ".join(warnings), figures

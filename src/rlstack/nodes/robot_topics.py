@@ -13,6 +13,7 @@ from rlstack.interfaces.backend import Backend, Reading, Signals
 from rlstack.interfaces.kind_signals import command_of
 from rlstack.interfaces.messages import NANOSECONDS, BatteryMessage, ImuMessage, OdometryMessage, pose_message
 from rlstack.nodes.command_source import CommandSource, full_source
+from rlstack.nodes.dry_run import WOULD_SEND, DryRun
 from rlstack.nodes.frames import Frames, checked_prefix
 from rlstack.nodes.goal_subscriptions import QUALITIES
 from rlstack.nodes.kind_topics import Filler, kind_topics
@@ -71,6 +72,10 @@ class RobotTopics:
                 f" {type(backend).__name__} takes {', '.join(backend.commanded) or 'none'}: choose a robot file and a"
                 " backend that agree."
             )
+        self.dry_run = DryRun(backend.robot) if node.parameters["dry_run"] else None
+        """What takes commands in the backend's place; None: the backend does."""
+        self.actuators: Backend | DryRun = self.dry_run or backend
+        """What commands go to."""
         self.kind = kind_topics(self.robot)(self.robot, node.parameters)
         self.observed = self.kind.observed
         """The topic that commands answer."""
@@ -230,7 +235,7 @@ class RobotTopics:
 
     def disarm_for_silence(self, waited: str) -> None:
         """Stop the motors, and log that commands are missing."""
-        self.backend.disarm()
+        self.actuators.disarm()
         self.flying = False
         self.counts["watchdog"] += 1
         self._node.get_logger().warning(
@@ -244,6 +249,7 @@ class RobotTopics:
             "dropped, of others": self.source.foreign,
             "flying": self.flying,
             "last refusal": self.last_refusal or "none",
+            **({WOULD_SEND: self.dry_run.text} if self.dry_run else {}),
         }
 
     def _on_command(self, data: bytes, publisher: bytes | None = None) -> None:
@@ -264,15 +270,15 @@ class RobotTopics:
         self.last_latency_s = time.perf_counter() - self.sent_at
         sent: Signals = {}
         if not command:
-            self.backend.disarm()
+            self.actuators.disarm()
             self.flying = False
         else:
             try:
-                sent = self.backend.write(command)
+                sent = self.actuators.write(command)
             except ValueError as error:
                 self._refuse(str(error))
                 return
-            self.flying = self.kind.moves(command)
+            self.flying = self.dry_run is None and self.kind.moves(command)
         self.counts["commands"] += 1
         self.silent_s, self.fed_s = 0.0, time.monotonic()
         if self.kind.timeout_s is not None:  # a command is as old as the observation that it answers

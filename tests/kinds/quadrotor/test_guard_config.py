@@ -55,3 +55,22 @@ def test_tighter_limits_and_other_times_are_taken() -> None:
 def test_bad_settings_are_refused_by_name(bad: dict[str, object], message: str) -> None:
     with pytest.raises(UserError, match=message):
         QuadrotorGuardConfig.from_robot(ROBOT, **bad)
+
+
+def test_a_tether_scales_speeds_and_the_fence_and_leaves_room_to_take_off() -> None:
+    own = ROBOT.limits
+    tied = QuadrotorGuardConfig.from_robot(ROBOT).tethered(ROBOT, 0.3)
+    assert tied.linear_velocity_m_s == pytest.approx(0.3 * own.linear_velocity_m_s)
+    assert tied.angular_velocity_rad_s == pytest.approx(0.3 * own.angular_velocity_rad_s)
+    assert tied.tilt_rad == pytest.approx(0.36)
+    assert tied.geofence_min_m == pytest.approx((-0.9, -0.9, -0.2))
+    assert tied.geofence_max_m == pytest.approx((0.9, 0.9, 1.5))
+    assert tied.rotor_acceleration_rad_s2 == own.rotor_acceleration_rad_s2
+    assert QuadrotorGuardConfig.from_robot(ROBOT).tethered(ROBOT, 1.0) == QuadrotorGuardConfig.from_robot(ROBOT)
+
+
+def test_a_tether_keeps_what_is_tighter_already() -> None:
+    given = QuadrotorGuardConfig.from_robot(ROBOT, linear_velocity_m_s=0.5, geofence_max_m=[0.4, 2.0, 1.2])
+    tied = given.tethered(ROBOT, 0.3)
+    assert tied.linear_velocity_m_s == 0.5
+    assert tied.geofence_max_m == pytest.approx((0.4, 0.9, 1.2))

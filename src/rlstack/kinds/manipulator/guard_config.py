@@ -18,6 +18,8 @@ class ManipulatorGuardConfig(ManipulatorLimits, GuardConfig):
     """
 
     RAISED: ClassVar[frozenset[str]] = frozenset({"apart_m", "speed_up_s"})
+    TETHERED: ClassVar[frozenset[str]] = frozenset({"joint_speed", "speed_up_s", "tool_velocity_m_s"})
+    """Not the workspace: a smaller one could leave out where the arm is."""
 
     joint_speed: float = value(1.0, unit="1", above=0.0, text="Share of the joints' speeds that targets may use")
     speed_up_s: float = value(

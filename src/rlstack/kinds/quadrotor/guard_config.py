@@ -9,6 +9,10 @@ from rlstack.guard.config import GuardConfig
 from rlstack.kinds.quadrotor.spec import Quadrotor, QuadrotorLimits
 from rlstack.schema import value
 
+_TETHERED_TILT_RAD = 0.35
+"""A tether does not limit the tilt further: to hover in a draught, and to brake, takes so much."""
+_ABOVE_TAKEOFF_M = 0.5
+"""How far the ceiling of a tethered robot is above the height that it takes off to, at least."""
 _LANDING_S = 5.0
 """What a landing may take besides the descent: to slow down, a floor up to 1 m lower, and to notice the floor."""
 
@@ -21,6 +25,10 @@ class QuadrotorGuardConfig(QuadrotorLimits, GuardConfig):
     """
 
     RAISED: ClassVar[frozenset[str]] = frozenset({"clearance_m"})
+    TETHERED: ClassVar[frozenset[str]] = frozenset(
+        {"tilt_rad", "linear_velocity_m_s", "angular_velocity_rad_s", "geofence_min_m", "geofence_max_m"}
+    )
+    """Not the change of rotor speeds: the fallback flies with it, too."""
 
     reaction_s: float = value(0.2, unit="s", at_least=0.0)
     braking_m_s2: float = value(6.0, unit="m/s^2", above=0.0)
@@ -87,6 +95,16 @@ class QuadrotorGuardConfig(QuadrotorLimits, GuardConfig):
     def landing_s(self, height_m: float) -> float:
         """Return the longest time that a landing from a height above the floor takes, s."""
         return max(height_m, 0.0) / self.landing_speed_m_s + _LANDING_S
+
+    def _scaled(self, name: str, limit: Any, share: float) -> Any:
+        scaled = super()._scaled(name, limit, share)
+        if name == "tilt_rad":
+            return max(scaled, _TETHERED_TILT_RAD)
+        if name == "geofence_min_m":  # odometry errs below the floor as it did before
+            return (*scaled[:2], limit[2])
+        if name == "geofence_max_m":
+            return (*scaled[:2], max(scaled[2], self.floor_m + self.takeoff_height_m + _ABOVE_TAKEOFF_M))
+        return scaled
 
     @property
     def rest_within_s(self) -> float:

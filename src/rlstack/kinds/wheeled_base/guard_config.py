@@ -29,6 +29,14 @@ class WheeledBaseGuardConfig(WheeledBaseLimits, GuardConfig):
     """
 
     RAISED: ClassVar[frozenset[str]] = frozenset({"clearance_m"})
+    TETHERED: ClassVar[frozenset[str]] = frozenset(
+        {
+            *("linear_velocity_m_s", "angular_velocity_rad_s", "linear_acceleration_m_s2"),
+            *("angular_acceleration_rad_s2", "linear_jerk_m_s3", "angular_jerk_rad_s3"),
+            *("geofence_min_m", "geofence_max_m"),
+        }
+    )
+    """Not the tilt, at which a base tips over: no command chooses it."""
 
     linear_jerk_m_s3: float = value(
         unit="m/s^3", above=0.0, text="Fastest change of the acceleration while the commanded speed grows"
