@@ -62,7 +62,7 @@ def test_a_tether_scales_speeds_and_the_fence_and_leaves_room_to_take_off() -> N
     tied = QuadrotorGuardConfig.from_robot(ROBOT).tethered(ROBOT, 0.3)
     assert tied.linear_velocity_m_s == pytest.approx(0.3 * own.linear_velocity_m_s)
     assert tied.angular_velocity_rad_s == pytest.approx(0.3 * own.angular_velocity_rad_s)
-    assert tied.tilt_rad == pytest.approx(0.36)
+    assert tied.tilt_rad == pytest.approx(0.7)
     assert tied.geofence_min_m == pytest.approx((-0.9, -0.9, -0.2))
     assert tied.geofence_max_m == pytest.approx((0.9, 0.9, 1.5))
     assert tied.rotor_acceleration_rad_s2 == own.rotor_acceleration_rad_s2

@@ -9,8 +9,8 @@ from rlstack.guard.config import GuardConfig
 from rlstack.kinds.quadrotor.spec import Quadrotor, QuadrotorLimits
 from rlstack.schema import value
 
-_TETHERED_TILT_RAD = 0.35
-"""A tether does not limit the tilt further: to hover in a draught, and to brake, takes so much."""
+_TETHERED_TILT_RAD = 0.7
+"""A tether does not limit the tilt further: a policy tilts so far to reach a goal a few decimetres away."""
 _ABOVE_TAKEOFF_M = 0.5
 """How far the ceiling of a tethered robot is above the height that it takes off to, at least."""
 _LANDING_S = 5.0
