@@ -23,7 +23,7 @@ from rlstack.kinds import find_kind
 from rlstack.nodes.command_messages import command_message, without_stamps
 from rlstack.nodes.frames import FRAME_PARAMETERS, frames_of
 from rlstack.nodes.guard_ending import GuardEnding
-from rlstack.nodes.guard_parameters import TETHER, GuardLimits, guard_config, guard_parameters, leave_to_others
+from rlstack.nodes.guard_parameters import GuardLimits, guard_config, guard_parameters, leave_to_others
 from rlstack.nodes.kind_topics import kind_topics
 from rlstack.nodes.mode_publisher import ModePublisher
 from rlstack.nodes.parameters import Parameter
@@ -53,7 +53,6 @@ PARAMETERS = (
         "Refuse to arm until the policy node's live check of its inputs (live_check) has found nothing.",
     ),
     Parameter("allow_wider", False, "Allow limits wider than the robot file's, for simulated tests."),
-    TETHER,
     Parameter(
         "policy_timeout_s",
         1.0,

@@ -27,7 +27,7 @@ TETHER = Parameter(
 
 @cache
 def guard_parameters() -> tuple[Parameter, ...]:
-    """Return the parameters of all kinds' guards: configuration fields with a ``text``, and their further options.
+    """Return the parameters of all kinds' guards: the tether, configuration fields with a ``text``, further options.
 
     Several kinds may share one.
     """
@@ -42,7 +42,7 @@ def guard_parameters() -> tuple[Parameter, ...]:
     shared_first = sorted(found.items(), key=lambda item: -len(item[1]))
     options = (parameter for topics in all_kind_topics().values() for parameter in topics.GUARD_PARAMETERS)
     own = (replace(_parameter(by_kind), live=name in live) for name, by_kind in shared_first)
-    return (*own, *dict.fromkeys(options))
+    return (TETHER, *own, *dict.fromkeys(options))
 
 
 def guard_config(config: type[GuardConfig], robot: RobotSpec, parameters: ParameterSet) -> Any:
@@ -73,7 +73,7 @@ def leave_to_others(config: type[Any], robot: RobotSpec, parameters: ParameterSe
         robot: The robot.
         parameters: Those of the node.
     """
-    mine = {field.name for field in _declared(config)}
+    mine = {TETHER.name, *(field.name for field in _declared(config))}
     mine |= {parameter.name for parameter in all_kind_topics()[robot.kind].GUARD_PARAMETERS}
     others = [parameter for parameter in guard_parameters() if parameter.name not in mine]
     for parameter in others:
