@@ -1,0 +1,1 @@
+"""Universal Robots' own interfaces: RTDE, the client interface and a program in URScript."""
