@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 
 from rlstack.arrays import Array
 from rlstack.errors import UserError
+from rlstack.hardware.drivers import ur
 from rlstack.hardware.drivers.ur import UrArm
 from rlstack.hardware.ur.client_interface import ClientInterface
 from rlstack.robots import load_robot
@@ -44,13 +45,13 @@ def target(peer: UrPeer, away: float) -> dict[str, Array]:
     return {"joint_target": wanted}
 
 
-def commanded(arm: UrArm, command: dict[str, Array], until: object) -> bool:
+def commanded(arm: UrArm, command: dict[str, Array], until: Callable[[], object]) -> bool:
     """Send a command fifty times a second until something holds."""
 
     def sent() -> object:
         arm.write(command)
         time.sleep(0.02)
-        return until()  # type: ignore[operator]
+        return until()
 
     return soon(sent, 10.0)
 
@@ -91,7 +92,7 @@ def test_it_goes_to_a_target_a_jump_away_without_a_protective_stop(peer: UrPeer,
 
 
 def test_commands_that_cease_end_the_program_by_its_own_time(peer: UrPeer, arm: UrArm) -> None:
-    assert commanded(arm, target(peer, 0.1), lambda: peer.powered)
+    assert commanded(arm, target(peer, 0.1), lambda: peer.powered and arm.powered)
     assert soon(lambda: not peer.powered)
     assert soon(lambda: "commands ceased" in arm.trouble)
     with pytest.raises(ValueError, match="disarm"):
@@ -118,7 +119,7 @@ def test_the_controllers_watchdog_stops_a_program_that_does_not_end_itself(peer:
 def test_stops_are_told_and_the_arm_starts_again_only_after_disarming(
     peer: UrPeer, arm: UrArm, mode: int, words: str
 ) -> None:
-    assert commanded(arm, peer.rest(), lambda: peer.powered)
+    assert commanded(arm, peer.rest(), lambda: peer.powered and arm.powered)
     peer.stop(mode)
     assert soon(lambda: words in arm.trouble)
     with pytest.raises(ValueError, match=words):
@@ -132,7 +133,10 @@ def test_stops_are_told_and_the_arm_starts_again_only_after_disarming(
     assert commanded(arm, peer.rest(), lambda: peer.powered)
 
 
-def test_an_arm_in_local_control_is_told_to_be_set_to_remote_control(peer: UrPeer, arm: UrArm) -> None:
+def test_an_arm_in_local_control_is_told_to_be_set_to_remote_control(
+    peer: UrPeer, arm: UrArm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ur, "_START_S", 0.3)
     peer.remote = False
     arm.write(peer.rest())
     assert soon(lambda: "Remote Control" in arm.trouble, 10.0)

@@ -86,7 +86,7 @@ class UrPeer:
         self._registers: dict[str, float] = dict.fromkeys(INPUTS, 0) | {
             f"output_int_register_{k}": 0 for k in range(48)
         }
-        self._updated: dict[str, float] = {}
+        self._silent: dict[str, float] = {}
         self._watchdogs: dict[str, float] = {}
         self._program: threading.Thread | None = None
         self._generation = 0
@@ -214,7 +214,7 @@ class UrPeer:
                     layout = ">B" + "".join(LETTERS[INPUTS[name]] for name in inputs)
                     for name, value in zip(inputs, struct.unpack(layout, carried)[1:]):
                         self._registers[name] = value
-                        self._updated[name] = time.monotonic()
+                        self._silent[name] = 0.0
                     continue
                 else:
                     return
@@ -283,9 +283,9 @@ class UrPeer:
     def _interpret(self, text: str, generation: int) -> None:
         def pause() -> None:
             time.sleep(STEP_S)
-            now = time.monotonic()
-            for name, longest in self._watchdogs.items():
-                if now - self._updated.get(name, now) > longest:
+            for name, longest in self._watchdogs.items():  # in time steps: all of it may be held up on a busy machine
+                self._silent[name] += STEP_S
+                if self._silent[name] > longest:
                     self.watchdog_stops += 1
                     raise Ended
             if generation != self._generation:
@@ -306,7 +306,7 @@ class UrPeer:
         def rtde_set_watchdog(variable: str, least_hz: float, action: str) -> None:
             assert action in ("ignore", "pause", "stop") and variable in INPUTS
             self._watchdogs[variable] = 1.0 / least_hz
-            self._updated[variable] = time.monotonic()
+            self._silent[variable] = 0.0
 
         def write_output_integer_register(k: int, value: int) -> None:
             self._registers[f"output_int_register_{k}"] = value

@@ -36,7 +36,7 @@ _OUTPUTS = (
 )
 _INPUTS = (SEQUENCE, TOKEN, *TARGETS)
 _OLDEST = (5, 11)
-_START_S, _STOP_S = 3.0, 0.15
+_START_S, _STOP_S = 5.0, 0.15
 _CLOSE_M = 0.01
 """Calibration moves a flange by a few mm; another model by more than this."""
 _ANGLE, _SPEED = 7.0, 30.0
