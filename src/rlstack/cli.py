@@ -31,6 +31,10 @@ VERBS: dict[str, Verb] = {
     "fly": Verb("train a policy, verify it and report, in one command", "bringup.verify_commands:Fly"),
     "train": Verb("train a policy by a recipe, or resume a run", "bringup.train_commands:train"),
     "export": Verb("export the policy file of a training run again", "bringup.train_commands:export"),
+    "import": Verb(
+        "make a policy file of a policy from elsewhere: ONNX, rsl_rl, stable-baselines3",
+        "bringup.import_command:Import",
+    ),
     "show": Verb("print a policy file's contract", "bringup.policy_commands:Show"),
     "policies": Verb("list the released policies, which are given by name", "bringup.policy_commands:Policies"),
     "verify": Verb("verify a policy in held-out trials and write a report", "bringup.verify_commands:Verify"),

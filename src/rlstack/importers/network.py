@@ -1,0 +1,212 @@
+"""A network from elsewhere as one ONNX graph, beside its own library's answer to the same observations."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import onnx
+import torch
+from torch import Tensor, nn
+
+from rlstack.arrays import Array
+from rlstack.errors import UserError
+from rlstack.importers.mapping import NetworkSettings
+from rlstack.policies.contract import NEXT_STATE_PREFIX, STATE_PREFIX
+
+OBSERVATION, ACTIONS = "network_observation", "network_actions"
+"""Names of the graph's input (batch, n) and output (batch, m)."""
+
+OPSET = 20
+"""Of every graph that is written."""
+
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+    "elu": nn.ELU,
+    "selu": nn.SELU,
+    "relu": nn.ReLU,
+    "leaky_relu": nn.LeakyReLU,
+    "tanh": nn.Tanh,
+    "sigmoid": nn.Sigmoid,
+    "softplus": nn.Softplus,
+    "gelu": nn.GELU,
+    "silu": nn.SiLU,
+    "mish": nn.Mish,
+}
+"""Activations by the name in a mapping."""
+
+MAX_BYTES = 512 * 2**20
+"""Size limit of what is imported: a checkpoint also has the optimiser's state."""
+
+Stepper = Callable[[Array], Array]
+"""From one robot's observation (n,) to its action (m,); keeps the recurrent state of one episode."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network as it was trained.
+
+    Args:
+        model: From :data:`OBSERVATION` to :data:`ACTIONS`, float32 with a leading batch axis; a state ``x`` is
+            ``state.x`` and ``next_state.x`` (batch, \\*shape), zero at the start.
+        observation_size: n.
+        action_size: m.
+        state: Shape of each state.
+        start: Returns a stepper of the original for a new episode, which decides on parity.
+        facts: What else to write into the policy file.
+    """
+
+    model: onnx.ModelProto
+    observation_size: int
+    action_size: int
+    start: Callable[[], Stepper]
+    state: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Importer(Protocol):
+    """What a source's ``IMPORTER`` is."""
+
+    def __call__(self, path: Path, settings: NetworkSettings, folder: Path) -> Network:
+        """Return the network in ``path``; files that ``settings`` name are relative to ``folder``.
+
+        Raises:
+            UserError: The file is not of this source, or holds a network that this source does not know.
+        """
+
+
+def torch_network(module: nn.Module, observation_size: int, state: Mapping[str, tuple[int, ...]]) -> Network:
+    """Return the network of a module ``(observation, *state) -> (actions, *state)``, batch first."""
+    module = module.eval().requires_grad_(False)
+
+    def start() -> Stepper:
+        held = [torch.zeros(1, *shape) for shape in state.values()]
+
+        def step(observation: Array) -> Array:
+            with torch.inference_mode():
+                actions, *held[:] = module(torch.tensor(observation, dtype=torch.float32)[None], *held)
+            return np.asarray(actions[0].numpy(), dtype=float)
+
+        return step
+
+    example = (torch.zeros(2, observation_size), *(torch.zeros(2, *shape) for shape in state.values()))
+    with torch.inference_mode():
+        actions = int(module(*example)[0].shape[-1])
+    model = to_onnx(
+        module,
+        {OBSERVATION: (observation_size,), **{STATE_PREFIX + n: s for n, s in state.items()}},
+        {ACTIONS: (actions,), **{NEXT_STATE_PREFIX + n: s for n, s in state.items()}},
+    )
+    return Network(model, observation_size, actions, start, dict(state))
+
+
+def to_onnx(
+    module: nn.Module, inputs: Mapping[str, tuple[int, ...]], outputs: Mapping[str, tuple[int, ...]]
+) -> onnx.ModelProto:
+    """Return a module as ONNX by tracing; shapes are of one robot, the batch axis is free."""
+    written: Any = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of recurrent layers, whose batch is free all the same: parity tries ten
+        torch.onnx.export(
+            module.eval(),
+            tuple(torch.full((2, *shape), 0.5) for shape in inputs.values()),
+            written,
+            input_names=[*inputs],
+            output_names=[*outputs],
+            dynamic_axes={name: {0: "batch"} for name in (*inputs, *outputs)},
+            opset_version=OPSET,
+            dynamo=False,
+        )
+    model = onnx.load_from_string(written.getvalue())
+    for declared, ports in ((model.graph.input, inputs), (model.graph.output, outputs)):
+        del declared[:]
+        declared.extend(
+            onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["batch", *shape])
+            for name, shape in ports.items()
+        )
+    return model
+
+
+def perceptron(weights: Mapping[str, Tensor], prefix: str, activation: str, where: str) -> nn.Sequential:
+    """Return the layers ``PREFIX<number>.weight`` and ``.bias`` in the order of their numbers, linear at the end.
+
+    Raises:
+        UserError: There are none, one is no linear layer, their sizes do not follow, or the activation is unknown.
+    """
+    if activation not in ACTIVATIONS:
+        said = f"'{activation}' is unknown" if activation else "the file holds weights only, not the activation"
+        raise UserError(f"{where}: network.activation: {said}. Write one of {', '.join(ACTIVATIONS)} in the mapping.")
+    numbers = sorted(
+        int(name[len(prefix) : -len(".weight")])
+        for name in weights
+        if name.startswith(prefix) and name.endswith(".weight") and name[len(prefix) : -len(".weight")].isdigit()
+    )
+    if not numbers:
+        raise UserError(f"{where} has no layers called {prefix}<number>.weight. It has {shown(weights)}.")
+    layers: list[nn.Module] = []
+    for number in numbers:
+        name = f"{prefix}{number}"
+        new = linear(weights, name, where)
+        if layers:
+            before = next(layer for layer in reversed(layers) if isinstance(layer, nn.Linear))
+            if before.out_features != new.in_features:
+                raise UserError(
+                    f"{where}: {name} takes {new.in_features} numbers, but the layer before it gives"
+                    f" {before.out_features}."
+                )
+            layers.append(ACTIVATIONS[activation]())
+        layers.append(new)
+    return nn.Sequential(*layers)
+
+
+def linear(weights: Mapping[str, Tensor], name: str, where: str) -> nn.Linear:
+    """Return one linear layer of a state dictionary; raise ``UserError`` where it is none."""
+    weight, bias = weights.get(f"{name}.weight"), weights.get(f"{name}.bias")
+    if weight is None or bias is None or weight.ndim != 2 or bias.shape != weight.shape[:1]:
+        raise UserError(f"{where}: {name} is no linear layer with a bias. It has {shown(weights)}.")
+    layer = nn.Linear(weight.shape[1], weight.shape[0])
+    layer.load_state_dict({"weight": weight.float(), "bias": bias.float()})
+    return layer
+
+
+def shown(names: Mapping[str, Any] | Sequence[str]) -> str:
+    """Return some names of a file, for an error."""
+    first = list(map(str, names))[:12]
+    return ", ".join(first) + (" and more" if len(names) > len(first) else "") or "nothing"
+
+
+def read_bytes(path: Path, what: str, max_bytes: int = MAX_BYTES) -> bytes:
+    """Return a file's content; raise ``UserError`` if it cannot be read or is too large."""
+    try:
+        if path.exists() and not path.is_file():
+            raise UserError(f"Cannot read {what} {path}: it is not a regular file.")
+        with path.open("rb") as file:
+            data = file.read(max_bytes + 1)
+    except OSError as error:
+        raise UserError(f"Cannot read {what} {path}: {error.strerror}. Check the path.") from error
+    if len(data) > max_bytes:
+        raise UserError(f"Cannot read {what} {path}: it has more than {max_bytes // 2**20} MiB.")
+    return data
+
+
+def read_weights(data: bytes, where: str) -> dict[str, Any]:
+    """Return what a torch checkpoint holds, without running code from it.
+
+    Raises:
+        UserError: It is no checkpoint, or needs code of its own to be read.
+    """
+    try:
+        found = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises many kinds for what is no checkpoint
+        said = " ".join(str(error).split())[:200]
+        raise UserError(
+            f"{where} cannot be read as weights alone: {said}. rlstack never runs code from a file, as unpickling"
+            " would. Save the state dictionary (torch.save(model.state_dict(), ...)), or export ONNX."
+        ) from error
+    if not isinstance(found, dict):
+        raise UserError(f"{where} holds a {type(found).__name__}, not a dictionary of weights.")
+    return found

@@ -1,0 +1,1 @@
+"""What policies are imported from, one module each."""
