@@ -32,7 +32,7 @@ VERBS: dict[str, Verb] = {
     "train": Verb("train a policy by a recipe, or resume a run", "bringup.train_commands:train"),
     "export": Verb("export the policy file of a training run again", "bringup.train_commands:export"),
     "import": Verb(
-        "make a policy file of a policy from elsewhere: ONNX, rsl_rl, stable-baselines3",
+        "make a policy file of a policy from elsewhere: rsl_rl, stable-baselines3",
         "bringup.import_command:Import",
     ),
     "show": Verb("print a policy file's contract", "bringup.policy_commands:Show"),

@@ -21,9 +21,9 @@ class Import:
     """
 
     source: tyro.conf.Positional[_File]
-    """The trained policy: .onnx, rsl_rl's model_<n>.pt, stable-baselines3's .zip."""
+    """The trained policy: rsl_rl's model_<n>.pt, stable-baselines3's .zip."""
     from_: Annotated[str, tyro.conf.arg(name="from", metavar="SOURCE")]
-    """Where it comes from: onnx, rsl_rl or stable_baselines3."""
+    """Where it comes from: rsl_rl or stable_baselines3."""
     map: _File
     """The mapping, YAML."""
     robot: str

@@ -205,7 +205,7 @@ def read_weights(data: bytes, where: str) -> dict[str, Any]:
         said = " ".join(str(error).split())[:200]
         raise UserError(
             f"{where} cannot be read as weights alone: {said}. rlstack never runs code from a file, as unpickling"
-            " would. Save the state dictionary (torch.save(model.state_dict(), ...)), or export ONNX."
+            " would. Save the state dictionary (torch.save(model.state_dict(), ...))."
         ) from error
     if not isinstance(found, dict):
         raise UserError(f"{where} holds a {type(found).__name__}, not a dictionary of weights.")

@@ -1,6 +1,6 @@
 """A checkpoint of rsl_rl (``model_<n>.pt``): its actor, with the observation's normaliser and a GRU or LSTM.
 
-It is read as weights alone, of releases 1 to 5, whose names differ. A policy that rsl_rl exported itself is ONNX.
+It is read as weights alone, of releases 1 to 5, whose names differ.
 """
 
 from __future__ import annotations

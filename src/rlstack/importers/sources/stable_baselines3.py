@@ -1,4 +1,4 @@
-"""A model of stable-baselines3 (.zip): the actor of PPO, A2C, SAC or TD3, with the statistics of VecNormalize.
+"""A model of stable-baselines3 (.zip): the actor of PPO or A2C, with the statistics of VecNormalize.
 
 The weights are read as weights alone. ``vecnormalize.pkl`` is a pickle, which could run code: it is read by a reader
 that builds arrays of numbers only, and for everything else an empty shell.
@@ -46,19 +46,18 @@ _ACTIVATIONS = {
 
 
 class Actor(nn.Module):
-    """Normaliser, layers, and the squashing of SAC and TD3; deterministic."""
+    """Normaliser and layers; the mean of the distribution."""
 
-    def __init__(self, layers: nn.Module, squash: bool, statistics: tuple[Tensor, Tensor, float] | None) -> None:
+    def __init__(self, layers: nn.Module, statistics: tuple[Tensor, Tensor, float] | None) -> None:
         super().__init__()
-        self.layers, self.squash, self.statistics = layers, squash, statistics
+        self.layers, self.statistics = layers, statistics
 
     def forward(self, observation: Tensor) -> tuple[Tensor, ...]:
         """Map (batch, n) to actions (batch, m)."""
         if self.statistics is not None:
             mean, std, most = self.statistics
             observation = ((observation - mean) / std).clamp(-most, most)
-        actions = self.layers(observation)
-        return (torch.tanh(actions) if self.squash else actions,)
+        return (self.layers(observation),)
 
 
 def read_stable_baselines3(path: Path, settings: NetworkSettings, folder: Path) -> Network:
@@ -75,25 +74,16 @@ def read_stable_baselines3(path: Path, settings: NetworkSettings, folder: Path) 
         raise UserError(f"{where} is no model of stable-baselines3 ({error}): it needs policy.pth and data.") from error
     statistics = None
     if "mlp_extractor.policy_net.0.weight" in weights or "action_net.weight" in weights:
-        activation, hidden, squash = _activation(settings, about, "tanh"), "mlp_extractor.policy_net.", False
-        last = "action_net"
-    elif "actor.latent_pi.0.weight" in weights:
-        activation, hidden, squash, last = _activation(settings, about, "relu"), "actor.latent_pi.", True, "actor.mu"
-    elif "actor.mu.0.weight" in weights:
-        activation, hidden, squash, last = _activation(settings, about, "relu"), "actor.mu.", True, ""
+        activation, hidden = _activation(settings, about, "tanh"), "mlp_extractor.policy_net."
     else:
-        raise UserError(
-            f"{where} has no actor of PPO, A2C, SAC or TD3 with a vector as observation. It has {shown(weights)}."
-        )
-    layers: nn.Module = perceptron(weights, hidden, activation, where)
-    if last:
-        top = linear(weights, last, where)
-        layers = nn.Sequential(*layers.children(), ACTIVATIONS[activation](), top)
-    first = next(layer for layer in layers.children())
+        raise UserError(f"{where} has no actor of PPO or A2C with a vector as observation. It has {shown(weights)}.")
+    below = perceptron(weights, hidden, activation, where)
+    layers = nn.Sequential(*below.children(), ACTIVATIONS[activation](), linear(weights, "action_net", where))
+    first = next(layers.children())
     assert isinstance(first, nn.Linear)
     if settings.statistics:
         statistics = _statistics(folder / settings.statistics, first.in_features)
-    return torch_network(Actor(layers, squash, statistics), first.in_features, {})
+    return torch_network(Actor(layers, statistics), first.in_features, {})
 
 
 def _activation(settings: NetworkSettings, about: dict[str, Any], default: str) -> str:
