@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
 import threading
 import time
 from collections.abc import Iterator
@@ -12,13 +11,10 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-import rlstack.hardware.drivers as drivers
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import BACKENDS, Backend, Located
-from tests.support.peers import Peer, peer_of
+from tests.support.peers import DRIVERS, Peer, peer_of
 from tests.support.waiting import SOON_S, soon
-
-DRIVERS = [module.name for module in pkgutil.iter_modules(drivers.__path__) if not module.name.startswith("_")]
 
 
 @pytest.fixture(params=DRIVERS)

@@ -17,6 +17,7 @@ from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.robots import RobotSpec
 from rlstack.sim.backends.isaac.installation import installed_version
 from tests.support.isaacsim_standin.process import standing_in
+from tests.support.peers import DRIVERS
 
 ALWAYS = ("mujoco", *(("pybullet",) if sys.version_info < (3, 12) else ()))
 """Backends that `make test` installs: they may not be skipped."""
@@ -32,7 +33,12 @@ def robot() -> Quadrotor:
     return replace(load_quadrotor("crazyflie"), aerodynamics=None)
 
 
-@pytest.fixture(params=BACKENDS.names())
+ASKED_FOR = tuple(filter(None, os.environ.get("RLSTACK_TEST_HARDWARE", "").split(",")))
+"""Drivers of real robots that are connected; tests/hardware/conformance runs drivers against their peers."""
+TRIED = [name for name in BACKENDS.names() if name not in DRIVERS or name in ASKED_FOR]
+
+
+@pytest.fixture(params=TRIED)
 def name(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
     """Yield each backend's name; where there is no Isaac Sim, the stand-in takes its place."""
     if request.param == "isaac" and installed_version() is None:
@@ -55,7 +61,7 @@ def make_of(name: str) -> Iterator[Callable[..., Backend]]:
         if name in ALWAYS:
             raise
         pytest.skip(f"{name}: {error}")
-    if not entry.owns_time and name not in os.environ.get("RLSTACK_TEST_HARDWARE", "").split(","):
+    if not entry.owns_time and name not in ASKED_FOR:  # of another package
         pytest.skip(f"{name} is a real robot: set RLSTACK_TEST_HARDWARE={name} to test it, propellers off")
     made: list[Backend] = []
 

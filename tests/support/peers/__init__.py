@@ -8,12 +8,17 @@ whose instances are context managers and which is a :class:`Peer`. The conforman
 
 from __future__ import annotations
 
+import pkgutil
 from importlib import import_module
 from types import TracebackType
 from typing import Protocol
 
+import rlstack.hardware.drivers as drivers
 from rlstack.arrays import Array
 from rlstack.robots import RobotSpec
+
+DRIVERS = tuple(module.name for module in pkgutil.iter_modules(drivers.__path__) if not module.name.startswith("_"))
+"""Names of the drivers that come with rlstack."""
 
 
 class Peer(Protocol):

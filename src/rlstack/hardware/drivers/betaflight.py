@@ -29,7 +29,7 @@ from rlstack.robots.spec import STANDARD_GRAVITY
 OPTIONS = {"baud": 115200, "hover_throttle": 0.0, "board": "", "pilot": False, "any_version": False}
 
 _CONNECT_S = 1.0
-_ARM_S = 1.0
+_ARM_S = 3.0
 """How long arming may take."""
 _DISARM_S = 0.3
 _REST_S = 0.3
