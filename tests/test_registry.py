@@ -19,7 +19,7 @@ from rlstack.registry import Registry
 
 PARAMETERS: dict[str, object] = {
     **{"robot": "turtlebot3", "count": 1, "robots": [], "world": "", "physics_rate_hz": 0.0, "gyroscopic": False},
-    **{"start_positions_m": [], "noise_seed": 0, "robot_sha256": ""},
+    **{"start_positions_m": [], "noise_seed": 0, "robot_sha256": "", "uri": ""},
 }
 """Of a robot node, as far as they concern its backends."""
 

@@ -80,6 +80,7 @@ class Runner:
         self._make, self._drill = make, drill
         self._random = np.random.default_rng(seed)
         self._chain: Chain | None = None
+        self._began = False
 
     def result(self, fault: Fault) -> FaultResult:
         """Return an empty result of a fault."""
@@ -91,16 +92,19 @@ class Runner:
         """Run and judge one repeat, and add it.
 
         Raises:
-            NotReady: The chain cannot be started.
+            NotReady: The chain cannot be started for the first time; later that only fails the repeat.
         """
-        if self._chain is None:
-            self._chain = self._make()
-            self._chain.start()
         try:
+            if self._chain is None:
+                self._chain = self._make()
+                self._chain.start()
             done = self._run(self._chain, result)
         except NotReady as error:
-            done = Repeat(modes=[(0.0, self._chain.mode)], why=f"not run: {error}")
+            if not self._began:
+                raise
+            done = Repeat(modes=[(0.0, self._chain.mode if self._chain else "")], why=f"not run: {error}")
             self.close()
+        self._began = True
         result.repeats.append(done)
 
     def close(self) -> None:
