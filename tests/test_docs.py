@@ -125,6 +125,7 @@ def verb(words: list[str]) -> tuple[str, list[str]]:
 
 def parse(words: list[str]) -> None:
     """Read a command line as rlstack does, and run nothing."""
+    from rlstack.bringup.export_command import ExportPolicy
     from rlstack.training.command import ExportOptions, ResumeOptions, parse_recipe
 
     name, rest = verb(words)
@@ -135,7 +136,9 @@ def parse(words: list[str]) -> None:
         rest = ["quadrotor_hover", *rest[1:]]
     if rest[-1] == "--help":
         rest = rest[:-1]
-    if name == "export":
+    if name == "export" and "--format" in rest:
+        tyro.cli(ExportPolicy, args=rest)
+    elif name == "export":
         tyro.cli(ExportOptions, args=rest)
     elif name == "train" and rest[0] == "--resume":
         tyro.cli(ResumeOptions, args=rest)

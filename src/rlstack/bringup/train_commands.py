@@ -12,7 +12,13 @@ def train(arguments: list[str]) -> int:
 
 
 def export(arguments: list[str]) -> int:
-    """Export the policy of a run again; return the exit status."""
+    """Export the policy of a run again, or with ``--format`` a policy file in another form; return the exit status."""
+    if any(word.split("=")[0] == "--format" for word in arguments):
+        import tyro
+
+        from rlstack.bringup.export_command import ExportPolicy
+
+        return tyro.cli(ExportPolicy, args=arguments, prog="rlstack export").run()
     from rlstack.training.command import export_command
 
     return export_command(arguments)

@@ -54,7 +54,10 @@ class ResumeOptions:
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """Export the best policy of a training run to a policy file."""
+    """Export the best policy of a training run to a policy file.
+
+    With ``--format c99``: a policy file as C for small processors; ``rlstack export --format c99 --help`` explains it.
+    """
 
     run: tyro.conf.Positional[Path]
     """The run's folder."""

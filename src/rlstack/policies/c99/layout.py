@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -78,7 +79,7 @@ def _gather(index: Index, inputs: Inputs, attributes: Mapping[str, Any], outputs
     before = (slice(None),) * axis
     if not chosen.shape:
         return [index[(*before, flat[0], ...)]]
-    apart = {after - one for one, after in zip(flat, flat[1:])} or {1}
+    apart = {after - one for one, after in itertools.pairwise(flat)} or {1}
     if len(chosen.shape) != 1 or len(apart) != 1 or (step := apart.pop()) == 0:
         return None
     end = flat[-1] + (1 if step > 0 else -1)

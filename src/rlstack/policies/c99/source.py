@@ -170,8 +170,7 @@ def _write_results(writer: Writer, program: Program, contract: Contract, name: s
     results = [*program.outputs.values(), *program.next_states.values()]
     for view in results:
         with writer.loops(view.shape, view.strides) as (place,):
-            with writer.block(f"if (!(fabsf({element(view, place)}) <= FLT_MAX))"):
-                writer.line(f"return {name.upper()}_BAD_OUTPUT;")
+            writer.line(f"if (!(fabsf({element(view, place)}) <= FLT_MAX)) {{ return {name.upper()}_BAD_OUTPUT; }}")
     for port, member in zip(contract.outputs, output_names(contract)):
         view = program.outputs[port.name]
         flat = np.arange(view.size).reshape(view.shape)

@@ -270,4 +270,3 @@ OPERATORS: dict[str, Operator] = {
     "Sum": _operator(_floats, lambda step, given: " + ".join(map(_atom, given))),
     "Where": _operator(_where, _chosen),
 }
-
