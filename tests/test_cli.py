@@ -49,8 +49,9 @@ def test_help_of_every_verb_explains_every_option(verb, capsys):
             described in shown
             or field in ("policy", "recipe")
             or (verb.startswith("demo ") and field in ("task", "dataset", "bags"))
-            or (verb, field) in (("rviz", "robot"), ("model", "robot"), ("world", "name"), ("goto", "position"), ("bringup", "name"))
-            or (verb == "import" and field in ("file", "source", "mapping"))
+            or (verb, field) in (("rviz", "robot"), ("model", "robot"), ("world", "name"), ("goto", "position"))
+            or (verb, field) == ("bringup", "name")
+            or (verb == "import" and field in ("source", "from_"))
             or (verb in ("arm", "disarm", "status") and field == "robot")
         )
 
