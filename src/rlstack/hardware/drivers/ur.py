@@ -103,6 +103,8 @@ class UrArm(LinkedRobot):
         self._client = ClientInterface(given.host, given.options["script_port"])
         self._ways: deque[float] = deque(maxlen=round(10.0 * given.options["rate"]))
         self._sequence, self._token = 0, 0
+        self._begun = False
+        """Whether a program was sent since the last ``disarm``, running yet or not."""
         self._fallen = ""
         """Why the program ended that nobody had ended; commands are refused until the next ``disarm``."""
         self.state: dict[str, Any] = {}
@@ -205,7 +207,7 @@ class UrArm(LinkedRobot):
 
     def _judge(self) -> None:
         hindered = hindrance(self.state["safety_mode"], self.state["robot_mode"])
-        if hindered and (self.powered or self._fallen):
+        if hindered and (self._begun or self._fallen):
             self._fallen = hindered
         elif self.powered and not self._runs:
             self._fallen = "its program was stopped on the pendant, or commands ceased"
@@ -229,6 +231,7 @@ class UrArm(LinkedRobot):
 
     def _power(self) -> None:
         """Start the program, which holds the arm where it is."""
+        self._begun = True
         self._token = random.randrange(1, 1 << 30)  # no number of a program that still runs
         self._tell(np.array(self.state["actual_q"]), self._token)
         speeds = [joint.velocity_max for joint in self._joints]
@@ -239,13 +242,15 @@ class UrArm(LinkedRobot):
 
     def _await_program(self) -> None:
         end = time.monotonic() + _START_S
-        while not self._runs:
+        while not self._runs or self._fallen or not self._begun:
+            if self._fallen or not self._begun:
+                raise UserError(f"{self.robot.name}: {self._fallen or 'it was disarmed while its program started'}.")
             if time.monotonic() > end:
                 self._fallen = (
                     f"it did not start the program within {_START_S:g} s: set it to Remote Control on the pendant"
                     f" {self._there.told}"
                 ).strip()
-                raise UserError(f"{self.robot.name}: {self._fallen}.")
+                continue
             self._note(self._poll())
             self._tell(np.array(self.state["actual_q"]), self._token)
 
@@ -254,6 +259,7 @@ class UrArm(LinkedRobot):
 
     def disarm(self) -> None:
         """Bring the arm to rest now, where it stays powered and holds itself, and drop a command not sent yet."""
+        self._begun = False  # a start of the program that is under way gives up, and with it the link
         super().disarm()
         self._fallen = ""
 
