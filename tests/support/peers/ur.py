@@ -312,6 +312,7 @@ class UrPeer:
             self._registers[f"output_int_register_{k}"] = value
 
         known = {
+            "sync": pause,
             "servoj": servoj,
             "stopj": stopj,
             "rtde_set_watchdog": rtde_set_watchdog,

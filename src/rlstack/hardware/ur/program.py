@@ -20,6 +20,11 @@ def rlstack():
   dt = get_steptime()
   goal = get_actual_joint_positions()
   wanted = [goal[0], goal[1], goal[2], goal[3], goal[4], goal[5]]
+  silent = 0.0
+  while (read_input_integer_register(25) != {token}) and (silent < {timeout_s:.6f}):
+    silent = silent + dt
+    sync()
+  end
   seen = read_input_integer_register(24)
   silent = 0.0
   write_output_integer_register(24, {token})
@@ -59,7 +64,8 @@ end
 def follow(token: int, fastest: Sequence[float], timeout_s: float, lookahead_s: float, gain: float) -> str:
     """Return a program in URScript that follows the targets.
 
-    Its set-point moves no faster than the joints may, so that a step of the target is no jump.
+    Its set-point moves no faster than the joints may, so that a step of the target is no jump. It waits for its number,
+    which comes over another connection than the program and may be the later one.
 
     Args:
         token: Its number, not 0.
