@@ -209,7 +209,7 @@ class UrArm(LinkedRobot):
         hindered = hindrance(self.state["safety_mode"], self.state["robot_mode"])
         if hindered and (self._begun or self._fallen):
             self._fallen = hindered
-        elif self.powered and not self._runs:
+        elif self.powered and not self._runs and not self._fallen:
             self._fallen = "its program was stopped on the pendant, or commands ceased"
         self.powered = self.powered and self._runs
         if hindered:
