@@ -83,9 +83,7 @@ class UrPeer:
         self.programs: list[str] = []
         self.watchdog_stops = 0
         self.error = ""
-        self._registers: dict[str, Any] = dict.fromkeys(INPUTS, 0) | {
-            f"output_int_register_{k}": 0 for k in range(48)
-        }
+        self._registers: dict[str, Any] = dict.fromkeys(INPUTS, 0) | {f"output_int_register_{k}": 0 for k in range(48)}
         self._silent: dict[str, float] = {}
         self._watchdogs: dict[str, float] = {}
         self._program: threading.Thread | None = None
