@@ -38,6 +38,7 @@ def _verification_key(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 _HARDWARE = Path(__file__).parent / "hardware"
+_REAL_TIME = ("test_autopilot_topics.py", "test_hardware_topics.py")
 _TOO_SLOW = ["did not happen within", "passed the guard within"]
 """What a test says whose processes did not find each other in time."""
 
@@ -52,10 +53,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     takes 40 ms.
     """
     for item in items:
-        if item.get_closest_marker("integration"):
-            item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=_TOO_SLOW))
-        elif item.path.is_relative_to(_HARDWARE):
+        if item.path.name in _REAL_TIME or item.path.is_relative_to(_HARDWARE):
             item.add_marker(pytest.mark.flaky(reruns=2))
+        elif item.get_closest_marker("integration"):
+            item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=_TOO_SLOW))
 
 
 @contextmanager
