@@ -37,6 +37,16 @@ def _verification_key(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["RLSTACK_VERIFICATION_KEY"] = str(path)
 
 
+@pytest.fixture(autouse=True)
+def _ordinary_scheduling() -> Iterator[None]:
+    """Take back a real-time priority that a test gave to this process, which would starve the others of the suite."""
+    yield
+    if hasattr(os, "sched_getscheduler") and os.sched_getscheduler(0) != os.SCHED_OTHER:
+        from rlstack.nodes.real_time import use_ordinary_scheduling
+
+        use_ordinary_scheduling()
+
+
 _HARDWARE = Path(__file__).parent / "hardware"
 _REAL_TIME = ("test_autopilot_topics.py", "test_hardware_topics.py")
 _TOO_SLOW = ["did not happen within", "passed the guard within"]
