@@ -32,6 +32,8 @@ _CONNECT_S = 1.0
 _ARM_S = 3.0
 """How long arming may take."""
 _DISARM_S = 0.3
+_DISARMED_S = 0.1
+"""Time in which the firmware has read the channels: it takes four frames, 80 ms."""
 _REST_S = 0.3
 """For how long the accelerometer is compared with gravity."""
 _G_UNITS = (256.0, 512.0, 1024.0, 2048.0, 4096.0)
@@ -188,8 +190,11 @@ class BetaflightBackend:
         if self._controller is None:
             return
         self.disarm()
-        end = time.monotonic() + _DISARM_S
-        while not self._pilot and time.monotonic() < end and not self._controller.error and self._is_on(ARM):
+        end, since_s = time.monotonic() + _DISARM_S, time.time()
+        while not self._pilot and time.monotonic() < end and not self._controller.error:
+            status = self._controller.status  # one of before may not yet show that it has armed
+            if status is not None and status.time_s > since_s + _DISARMED_S and not self._is_on(ARM):
+                break
             time.sleep(0.01)
         self._controller.close()
         self._controller = None
