@@ -101,7 +101,7 @@ def make(flights) -> Callable[..., Verification]:
                 for column, (_, bounds) in columns.items()
             },
             "first": FIRST,
-            "pictures": draw_flights(records, SuccessCriteria(), rotor_names=ROBOT.rotor_names) if draw else (),
+            "pictures": draw_flights(records, SuccessCriteria(), commands=ROBOT.rotor_names) if draw else (),
             "provenance": {"seed": 7, **environment()},
             "command": "rlstack verify policy.onnx --seed 7",
         }
