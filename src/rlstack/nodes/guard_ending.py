@@ -40,7 +40,6 @@ class GuardEnding:
             self._answer(self._waiting[0], decision, self._waiting[1])
         else:
             self._shown.show(decision)
-        self.guard.advice = ""  # not to be said of the landing's end
 
     def may_end(self) -> bool:
         """Return whether the robot is off, or ought to be; or, in lock step, whether its time stands still."""
