@@ -57,7 +57,6 @@ def airborne(policy: Path, listener: Listener) -> Iterator[dict[str, NodeProcess
         yield processes
 
 
-@pytest.mark.flaky(reruns=5)
 def test_ctrl_c_in_flight_lands_the_robot_and_then_ends_every_node(hover_policy: Path, listener: Listener) -> None:
     with airborne(hover_policy, listener) as processes:
         for process in processes.values():

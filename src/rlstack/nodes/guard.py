@@ -217,7 +217,7 @@ class GuardNode(GuardEnding, ManagedNode):
             self._stamps.observe_clock(seconds * NANOSECONDS + nanoseconds, time.monotonic_ns())
 
     def _on_policy(self, data: bytes, publisher: bytes | None = None) -> None:
-        if not self.active:
+        if not self.active or self._ends:  # a last answer on its way would have lock step wait for the next
             return
         self._counts["policy commands"] += 1
         if publisher is not None and self._policies.hear(publisher, time.monotonic()):
