@@ -79,6 +79,20 @@ def read_yaml(path: str | Path, what: str) -> Any:
 
 def read_text(path: str | Path, what: str, max_bytes: int = MAX_BYTES) -> str:
     """Return the text of a file of at most ``max_bytes``; arguments and errors as :func:`read_yaml`."""
+    data = read_bytes(path, what, max_bytes)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise UserError(f"Cannot read {what} {path}: line {line} is not UTF-8 text. Save it as UTF-8.") from error
+
+
+def read_bytes(path: str | Path, what: str, max_bytes: int) -> bytes:
+    """Return the content of a file of at most ``max_bytes``; arguments as :func:`read_yaml`.
+
+    Raises:
+        UserError: It cannot be read, is not a regular file, or is larger.
+    """
     path = Path(path)
     try:
         if path.exists() and not path.is_file():
@@ -91,11 +105,7 @@ def read_text(path: str | Path, what: str, max_bytes: int = MAX_BYTES) -> str:
         raise UserError(
             f"Cannot read {what} {path}: it has more than {max_bytes // 2**20} MiB. Check that it is the right file."
         )
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise UserError(f"Cannot read {what} {path}: line {line} is not UTF-8 text. Save it as UTF-8.") from error
+    return data
 
 
 def parse_yaml(text: str, where: str) -> Any:

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from rlstack.errors import UserError
 from rlstack.importers.mapping import CONSTANT, PREVIOUS_ACTION, Plan, ResolvedTerm
-from rlstack.importers.network import ACTIONS, OBSERVATION, OPSET, Network, to_onnx
+from rlstack.importers.network import ACTIONS, OBSERVATION, Network, to_onnx
 from rlstack.policies.contract import NEXT_STATE_PREFIX, STATE_PREFIX, Contract
+from rlstack.tasks.core.onnx_tracing import OPSET
 from rlstack.tasks.core.pipeline import rotation_matrix, to_body, to_world
 from rlstack.training.export import valid
 

@@ -18,12 +18,10 @@ from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.importers.mapping import NetworkSettings
 from rlstack.policies.contract import NEXT_STATE_PREFIX, STATE_PREFIX
+from rlstack.tasks.core.onnx_tracing import trace_to_onnx
 
 OBSERVATION, ACTIONS = "network_observation", "network_actions"
 """Names of the graph's input (batch, n) and output (batch, m)."""
-
-OPSET = 20
-"""Of every graph that is written."""
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "elu": nn.ELU,
@@ -108,27 +106,9 @@ def to_onnx(
     module: nn.Module, inputs: Mapping[str, tuple[int, ...]], outputs: Mapping[str, tuple[int, ...]]
 ) -> onnx.ModelProto:
     """Return a module as ONNX by tracing; shapes are of one robot, the batch axis is free."""
-    written: Any = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of recurrent layers, whose batch is free all the same: parity tries ten
-        torch.onnx.export(
-            module.eval(),
-            tuple(torch.full((2, *shape), 0.5) for shape in inputs.values()),
-            written,
-            input_names=[*inputs],
-            output_names=[*outputs],
-            dynamic_axes={name: {0: "batch"} for name in (*inputs, *outputs)},
-            opset_version=OPSET,
-            dynamo=False,
-        )
-    model = onnx.load_from_string(written.getvalue())
-    for declared, ports in ((model.graph.input, inputs), (model.graph.output, outputs)):
-        del declared[:]
-        declared.extend(
-            onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["batch", *shape])
-            for name, shape in ports.items()
-        )
-    return model
+        return trace_to_onnx(module, inputs, outputs)
 
 
 def perceptron(weights: Mapping[str, Tensor], prefix: str, activation: str, where: str) -> nn.Sequential:
@@ -177,20 +157,6 @@ def shown(names: Mapping[str, Any] | Sequence[str]) -> str:
     """Return some names of a file, for an error."""
     first = list(map(str, names))[:12]
     return ", ".join(first) + (" and more" if len(names) > len(first) else "") or "nothing"
-
-
-def read_bytes(path: Path, what: str, max_bytes: int = MAX_BYTES) -> bytes:
-    """Return a file's content; raise ``UserError`` if it cannot be read or is too large."""
-    try:
-        if path.exists() and not path.is_file():
-            raise UserError(f"Cannot read {what} {path}: it is not a regular file.")
-        with path.open("rb") as file:
-            data = file.read(max_bytes + 1)
-    except OSError as error:
-        raise UserError(f"Cannot read {what} {path}: {error.strerror}. Check the path.") from error
-    if len(data) > max_bytes:
-        raise UserError(f"Cannot read {what} {path}: it has more than {max_bytes // 2**20} MiB.")
-    return data
 
 
 def read_weights(data: bytes, where: str) -> dict[str, Any]:

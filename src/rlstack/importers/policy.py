@@ -14,10 +14,11 @@ from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.importers.graph import Commander, Observer, policy_model, uses_previous_action
 from rlstack.importers.mapping import PREVIOUS_ACTION, Plan, as_data
-from rlstack.importers.network import Network, read_bytes
+from rlstack.importers.network import MAX_BYTES, Network
 from rlstack.policies import contract_for, envelope_for, load_policy, write_policy
 from rlstack.policies.contract import Contract
 from rlstack.robots import RobotSpec, frames
+from rlstack.yaml_files import read_bytes
 
 TOLERANCE = 1e-5
 """Largest difference between the file's command and the original's, as a share of the command's range."""
@@ -99,7 +100,9 @@ def import_policy(
     facts = {
         "imported_from": origin,
         "source": source.name,
-        "source_sha256": hashlib.sha256(read_bytes(source, "the source")).hexdigest() if source.is_file() else "",
+        "source_sha256": hashlib.sha256(read_bytes(source, "the source", MAX_BYTES)).hexdigest()
+        if source.is_file()
+        else "",
         "parity_steps": parity.steps,
         "parity_difference": parity.difference,
         "parity_recorded_observations": parity.observation is not None,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -29,6 +28,7 @@ from rlstack.policies import (
 from rlstack.policies.contract import NEXT_STATE_PREFIX, STATE_PREFIX, Contract, Port
 from rlstack.policies.family_contract import bind
 from rlstack.robots import RobotSpec, frames
+from rlstack.tasks.core.onnx_tracing import trace_to_onnx
 from rlstack.tasks.core.pipeline import Pipeline
 from rlstack.training.algorithm import Actor
 
@@ -222,41 +222,22 @@ def _drawn(port: Port, shape: tuple[int, ...], rng: np.random.Generator) -> NDAr
 
 
 def _to_onnx(graph: PolicyGraph, contract: Contract) -> onnx.ModelProto:
-    """Return the graph as ONNX by tracing, which is 20 to 40 times faster than torch.export with the same result."""
+    """Return the graph as ONNX.
+
+    Raises:
+        UserError: It makes a Python value of a tensor.
+    """
     inputs = {port.name: port.shape for port in contract.inputs}
     inputs.update({STATE_PREFIX + name: shape for name, shape in graph.memory.items()})
     outputs = {port.name: port.shape for port in contract.outputs}
     outputs.update({NEXT_STATE_PREFIX + name: shape for name, shape in graph.memory.items()})
-    examples = tuple(torch.full((2, *(7 if isinstance(n, str) else n for n in s)), 0.5) for s in inputs.values())
-    axes = {
-        name: {0: "batch", **{axis: size for axis, size in enumerate(shape, 1) if isinstance(size, str)}}
-        for name, shape in {**inputs, **outputs}.items()
-    }
-    written: Any = BytesIO()  # torch accepts a file, though its annotation wants a name
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        torch.onnx.export(
-            graph.eval(),
-            examples,
-            written,
-            input_names=[*inputs],
-            output_names=[*outputs],
-            dynamic_axes=axes,
-            opset_version=20,
-            dynamo=False,
-        )
+        model = trace_to_onnx(graph, inputs, outputs)
     for warning in caught:
         if warning.category is torch.jit.TracerWarning and not warning.filename.endswith(_CONSTANT_SHAPES):
             raise UserError(
                 f"The policy cannot be exported: {warning.filename}, line {warning.lineno}, makes a Python value of a"
                 f" tensor, which would be a constant in the file ({warning.message}). Compute it with tensors."
             )
-    model = onnx.load_from_string(written.getvalue())
-    # tracing drops unused inputs and does not infer every size
-    for declared, ports in ((model.graph.input, inputs), (model.graph.output, outputs)):
-        del declared[:]
-        declared.extend(
-            onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["batch", *shape])
-            for name, shape in ports.items()
-        )
     return model

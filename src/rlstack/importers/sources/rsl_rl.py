@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from rlstack.errors import UserError
 from rlstack.importers.mapping import NetworkSettings
-from rlstack.importers.network import Network, perceptron, read_bytes, read_weights, shown, torch_network
+from rlstack.importers.network import MAX_BYTES, Network, perceptron, read_weights, shown, torch_network
+from rlstack.yaml_files import read_bytes
 
 _EPSILON = 1e-2
 """What rsl_rl adds to the standard deviation."""
@@ -47,7 +48,7 @@ class Actor(nn.Module):
 def read_rsl_rl(path: Path, settings: NetworkSettings, folder: Path) -> Network:
     """Return the actor of a checkpoint."""
     where = str(path)
-    holds = read_weights(read_bytes(path, "the checkpoint"), where)
+    holds = read_weights(read_bytes(path, "the checkpoint", MAX_BYTES), where)
     weights = holds.get("actor_state_dict", holds.get("model_state_dict"))
     if not isinstance(weights, dict):
         raise UserError(f"{where} has no actor_state_dict or model_state_dict of rsl_rl. It has {shown(holds)}.")

@@ -26,11 +26,11 @@ from rlstack.importers.network import (
     Network,
     linear,
     perceptron,
-    read_bytes,
     read_weights,
     shown,
     torch_network,
 )
+from rlstack.yaml_files import read_bytes
 
 _ACTIVATIONS = {
     "ELU": "elu",
@@ -63,7 +63,7 @@ class Actor(nn.Module):
 def read_stable_baselines3(path: Path, settings: NetworkSettings, folder: Path) -> Network:
     """Return the actor of a model."""
     where = str(path)
-    data = read_bytes(path, "the model")
+    data = read_bytes(path, "the model", MAX_BYTES)
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             if any(archive.getinfo(name).file_size > MAX_BYTES for name in ("policy.pth", "data")):
