@@ -48,6 +48,16 @@ _RATES = ("cmd/rates", "geometry_msgs/msg/TwistStamped")
 _OBJECT = ("object", "geometry_msgs/msg/PoseStamped")
 _MAP = ("map", "nav_msgs/msg/OccupancyGrid")
 
+MOTION = (
+    "position",
+    "orientation",
+    "linear_velocity",
+    "angular_velocity",
+    "linear_acceleration",
+    "imu_angular_velocity",
+)
+"""Signals of odometry and IMU, which every mobile robot has."""
+
 IMAGE_CAMERAS = ("wrist", "scene")
 """Cameras whose images are signals, ``NAME_image`` and ``NAME_image_age``: on the hand, and facing the table."""
 

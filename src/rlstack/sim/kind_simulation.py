@@ -9,6 +9,7 @@ import numpy as np
 from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import Signals
+from rlstack.interfaces.signals import MOTION
 from rlstack.robots import RobotSpec, frames
 from rlstack.robots.joints import clip_targets
 from rlstack.robots.kinematics import Chain, chain_of, tool_motion
@@ -17,15 +18,6 @@ from rlstack.sim.input_checks import checked_command
 if TYPE_CHECKING:
     from rlstack.sim.simulation import Simulation
 
-MOTION = (
-    "position",
-    "orientation",
-    "linear_velocity",
-    "angular_velocity",
-    "linear_acceleration",
-    "imu_angular_velocity",
-)
-"""Signals of odometry and IMU, which every mobile robot has."""
 JOINTS = ("joint_position", "joint_velocity", "joint_effort")
 """Signals of every robot with joints."""
 

@@ -9,19 +9,11 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.hardware.crazyflie.session import Block
+from rlstack.interfaces.signals import MOTION
 from rlstack.robots.frames import rotate_inverse
 from rlstack.robots.spec import STANDARD_GRAVITY
 
-SENSED = (
-    "position",
-    "orientation",
-    "linear_velocity",
-    "angular_velocity",
-    "linear_acceleration",
-    "imu_angular_velocity",
-    "battery_voltage",
-    "battery_percentage",
-)
+SENSED = (*MOTION, "battery_voltage", "battery_percentage")
 
 SHORTEST_S = 0.01
 """Shortest period of a log block."""

@@ -9,20 +9,11 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.hardware.mavlink.frames import swap_body, swap_local_orientation, swap_orientation, swap_world
+from rlstack.interfaces.signals import MOTION
 from rlstack.robots.frames import rotate_inverse
 from rlstack.robots.spec import STANDARD_GRAVITY
 
-SENSED = (
-    "position",
-    "orientation",
-    "linear_velocity",
-    "angular_velocity",
-    "linear_acceleration",
-    "imu_angular_velocity",
-    "battery_voltage",
-    "battery_current",
-    "battery_percentage",
-)
+SENSED = (*MOTION, "battery_voltage", "battery_current", "battery_percentage")
 
 _LOCAL_NED, _BODY_FRD, _LOCAL_FRD = 1, 12, 20
 """Numbers of MAV_FRAME."""

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from rlstack.arrays import Array
 from rlstack.interfaces.backend import Signals
 from rlstack.interfaces.kind_signals import command_of
+from rlstack.interfaces.signals import MOTION
 from rlstack.sim.input_checks import checked_command
-from rlstack.sim.kind_simulation import MOTION, KindSimulation
+from rlstack.sim.kind_simulation import KindSimulation
 
 if TYPE_CHECKING:
     from rlstack.sim.simulation import Simulation

@@ -8,10 +8,11 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.interfaces.backend import Signals
+from rlstack.interfaces.signals import MOTION
 from rlstack.kinds.wheeled_base.simulation_kinematics import TwistRamp, base_twist, measured, wheel_speeds
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.sim.input_checks import checked_command
-from rlstack.sim.kind_simulation import MOTION, KindSimulation
+from rlstack.sim.kind_simulation import KindSimulation
 
 if TYPE_CHECKING:
     from rlstack.sim.simulation import Simulation
