@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 
 from rlstack.bringup import status_monitor
 from rlstack.bringup.status_monitor import Monitor
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import set_stamp
+from rlstack.nodes.dry_run import WOULD_SEND
 from tests.support.ros import Listener
 
 pytestmark = pytest.mark.integration
@@ -82,3 +84,24 @@ def test_the_distance_is_the_published_one_and_the_time_that_of_the_observations
     world.observe()
     assert world.monitor.line() == "   1.0 s  policy"
     assert "Distance from the goal: not known at the end, 0.500 m mean" in world.monitor.summaries()["cf"].text()
+
+
+def test_a_dry_run_shows_what_would_be_sent() -> None:
+    listener = Listener()
+    monitor = Monitor(["/cf"], dry_run=True)
+    kind, event = topics.type_of(topics.DIAGNOSTICS), topics.quality("event")
+    said = listener.node.create_publisher(kind, topics.DIAGNOSTICS, event)
+    seen = listener.node.create_publisher(topics.type_of(topics.ODOM), "/cf/odom", topics.quality("sensor_out"))
+    try:
+        listener.until(lambda: said.get_subscription_count() and seen.get_subscription_count(), "the monitor hears")
+        message = kind(status=[DiagnosticStatus(name="cf/robot", values=[KeyValue(key=WOULD_SEND, value="twist [1]")])])
+        for _ in range(100):
+            said.publish(message)
+            seen.publish(topics.type_of(topics.ODOM)())
+            monitor.spin(0.05)
+            if monitor.line() == "DRY RUN    0.0 s  no guard yet  would send twist [1]":
+                return
+        raise AssertionError(monitor.line())
+    finally:
+        monitor.close()
+        listener.close()

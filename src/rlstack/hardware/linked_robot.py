@@ -69,6 +69,8 @@ class LinkedRobot(ABC):
         """Whether the driver has powered the actuators, as far as it knows."""
         self._owes_stop = False
         """Whether a stop could not be confirmed: it is told again once the link is back."""
+        self.report: dict[str, str] = {}
+        """What the robot said of itself when connecting, for the record of a bring-up."""
         self.trouble = ""
         """Why commands are refused at present; empty if they are not."""
 

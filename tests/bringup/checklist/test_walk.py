@@ -113,6 +113,7 @@ def test_a_person_walks_through_and_what_passed_is_not_asked_again(
     steps = json.loads(record.read_text())["steps"]
     assert [steps[name]["result"] for name in ("place", "device", "connect", "sensors", "battery")] == ["passed"] * 5
     assert steps["sensors"]["measured"]["rate_hz"] > 24.0
+    assert steps["connect"]["measured"]["firmware"].endswith("protocol 1")
     assert steps["motion"]["result"] == "failed" and steps["motion"]["said"] == "Forward? no"
     assert steps["motion"]["measured"]["measured"][0] > 0.015
     status, person = at_terminal(monkeypatch, words, ("IT WILL MOVE", "move"), ("Forward?", "yes"))

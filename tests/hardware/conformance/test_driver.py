@@ -160,6 +160,21 @@ def test_without_a_robot_there_it_says_so(name: str, peer: Peer) -> None:
     backend.close()
 
 
+def test_a_serial_port_that_another_driver_has_is_refused_and_left_alone(name: str, peer: Peer) -> None:
+    if not peer.uri.startswith("serial://"):
+        pytest.skip("its peer is no serial port")
+    first, second = (BACKENDS.load(name)(peer.robot, uri=peer.uri) for _ in range(2))
+    first.connect()
+    try:
+        with pytest.raises(UserError, match=r"another program uses it|does no other program have it"):
+            second.connect()
+        second.close()
+        before = first.read().time_s
+        assert soon(lambda: first.read().time_s > before)
+    finally:
+        first.close()
+
+
 def test_a_uri_of_another_scheme_is_refused_before_connecting(name: str, peer: Peer) -> None:
     with pytest.raises(UserError, match="URI"):
         BACKENDS.load(name)(peer.robot, uri="carrier-pigeon://loft").connect()

@@ -100,6 +100,7 @@ class OpenCr(LinkedBase):
                     f" m, and the robot file of {self.robot.name} has {ours:.3f} m: flash the right one, or give the"
                     " right file."
                 )
+        self.report["firmware"] = f"OpenCR of a TurtleBot3 {name}"
         self._beaten_s, self._millis = -math.inf, -1
         self._first()
         if self.trouble:

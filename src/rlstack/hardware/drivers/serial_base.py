@@ -75,6 +75,7 @@ class SerialBase(LinkedBase):
                 if isinstance(message, Hello):
                     self._hello = message
         self._check(self._hello)
+        self.report["firmware"] = f"{self._hello.name or 'without a name'}, protocol {self._hello.version}"
         self._port.write(protocol.power(False))
 
     def _check(self, hello: Hello) -> None:
