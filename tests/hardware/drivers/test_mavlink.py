@@ -214,7 +214,7 @@ def test_a_serial_port_does_as_well_and_one_driver_has_it_alone() -> None:
         uri = f"serial://{path}?baud=921600"
         backend = BACKEND(peer.robot, uri=uri)
         backend.connect()
-        with pytest.raises(UserError, match="does no other program have it"):
+        with pytest.raises(UserError, match="another program uses it"):
             BACKEND(peer.robot, uri=uri).connect()
         command = {"rates_thrust": np.array([0.0, 0.0, 0.0, 2.0])}
         assert soon(lambda: backend.write(command)["rates_thrust"].any() or time.sleep(0.01))
@@ -264,5 +264,5 @@ def test_a_key_of_another_length_and_a_port_that_is_not_there_are_refused(tmp_pa
     key.write_text("00ff")
     with pytest.raises(UserError, match="has 2 bytes"):
         BACKEND(load_quadrotor("x500_rates"), uri=f"udp://127.0.0.1:14550?key={key}")
-    with pytest.raises(UserError, match="cannot be opened at 921600 baud"):
+    with pytest.raises(UserError, match="cannot be opened"):
         BACKEND(load_quadrotor("x500_rates"), uri=f"serial://{tmp_path}/none").connect()

@@ -9,6 +9,7 @@ import struct
 from typing import Any
 
 from rlstack.errors import UserError
+from rlstack.hardware.serial_port import why_not_open
 from rlstack.hardware.uri import RobotUri
 from rlstack.libraries import import_library
 
@@ -89,7 +90,4 @@ def _opened(uri: RobotUri) -> Any:
     try:
         return serial.Serial(uri.path, uri.options["baud"], timeout=0, write_timeout=0, exclusive=True)
     except (OSError, ValueError) as error:
-        raise UserError(
-            f"The serial port of {uri.text} cannot be opened ({error}): is it plugged in, used by another program, and"
-            " are you in the group 'dialout'?"
-        ) from error
+        raise why_not_open(uri.path, error) from error

@@ -7,6 +7,7 @@ import socket
 from typing import Any, Protocol
 
 from rlstack.errors import UserError
+from rlstack.hardware.serial_port import why_not_open
 from rlstack.hardware.uri import RobotUri
 from rlstack.libraries import import_library
 
@@ -148,10 +149,7 @@ class SerialTransport:
         try:
             self._port = serial.Serial(path, baud, timeout=0, write_timeout=0.05, exclusive=True)
         except (OSError, ValueError) as error:
-            raise UserError(
-                f"The serial port {path} cannot be opened at {baud} baud ({error}): is it plugged in, may you use it"
-                " (group dialout), and does no other program have it?"
-            ) from error
+            raise why_not_open(path, error) from error
 
     def receive(self, timeout_s: float) -> bytes:
         """Return bytes; empty if none came."""
