@@ -17,7 +17,7 @@ from rlstack.interfaces.rates_messages import RatesMessage
 from rlstack.nodes.guard import GuardNode
 from rlstack.nodes.robot import RobotNode
 from tests.support.peers.crazyflie import CrazyfliePeer
-from tests.support.peers.mavlink import Px4
+from tests.support.peers.mavlink import AUTO_LAND, Px4
 from tests.support.rates_pilot import rates_to
 from tests.support.ros import Listener
 
@@ -71,6 +71,70 @@ class Pilot:
             "linear_velocity": np.array([getattr(twist.linear, axis) for axis in "xyz"]),
         }
         self._publisher.publish(self._message.fill(stamp, rates_to(Reading(0.0, signals), GOAL)["rates_thrust"]))
+
+
+class Hand:
+    """Publishes commands that answer observations of a given age.
+
+    Args:
+        listener: Whose node publishes.
+    """
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener, self._message = listener, RatesMessage()
+        kind = topics.type_of(topics.RATES_COMMAND)
+        quality = topics.quality("command")
+        self._publisher = listener.node.create_publisher(kind, topics.RATES_COMMAND, quality)
+
+    def fly(self, until: Callable[[], object]) -> None:
+        """Hover, a command every 10 ms."""
+        for _ in range(1000):
+            self._publisher.publish(self._message.fill(time.time_ns(), np.array([0.0, 0.0, 0.0, 9.81])))
+            self._listener.spin(0.01)
+            if until():
+                return
+        raise AssertionError("it does not fly")
+
+    def off(self, age_s: float) -> None:
+        """Tell "off" in answer to an observation of this age."""
+        self._publisher.publish(self._message.fill_off(time.time_ns() - int(1e9 * age_s)))
+        self._listener.spin(0.3)
+
+
+def test_in_the_air_silence_and_a_blind_off_leave_it_to_its_failsafe_and_an_off_that_sees_stops_it(
+    listener: Listener, start: Start
+) -> None:
+    """The autopilot lands it; a guard that has died, or a link that was lost for a moment, is no reason to fall."""
+    pytest.importorskip("pymavlink")
+    with Px4() as peer:
+        node = start(RobotNode, robot=peer.robot.name, backend="mavlink", uri=peer.uri, command_timeout_periods=20.0)
+        hand = Hand(listener)
+        listener.until(lambda: node.robots[0].reading is not None, "observations", 20.0)
+        peer.airframe.position[2] = 3.0
+        hand.fly(until=lambda: peer.armed and node.status()[1]["flying"])
+        peer.airframe.position[2], peer.airframe.velocity = 3.0, [0.0, 0.0, 0.0]
+        hand.off(age_s=0.5)
+        assert peer.armed and not node.status()[1]["flying"] and "left to the failsafe of PX4" in node.status()[0]
+        hand.fly(until=lambda: node.status()[1]["flying"])
+        peer.airframe.position[2], peer.airframe.velocity = 3.0, [0.0, 0.0, 0.0]
+        listener.until(lambda: not node.status()[1]["flying"], "silence")
+        assert peer.armed
+        listener.until(lambda: peer.mode == AUTO_LAND, "its failsafe")
+        assert peer.armed and peer.airframe.position[2] > 0.5
+        hand.off(age_s=0.0)
+        listener.until(lambda: not peer.armed, "the stop")
+
+
+def test_a_robot_node_that_ends_in_flight_leaves_it_to_its_failsafe(listener: Listener, start: Start) -> None:
+    pytest.importorskip("pymavlink")
+    with Px4() as peer:
+        node = start(RobotNode, robot=peer.robot.name, backend="mavlink", uri=peer.uri, command_timeout_periods=20.0)
+        listener.until(lambda: node.robots[0].reading is not None, "observations", 20.0)
+        peer.airframe.position[2] = 3.0
+        Hand(listener).fly(until=lambda: peer.armed and node.status()[1]["flying"])
+        peer.airframe.position[2], peer.airframe.velocity = 3.0, [0.0, 0.0, 0.0]
+        node.stop()
+        assert peer.armed and not peer.airframe.on_ground
 
 
 @pytest.mark.parametrize(("backend", "kind"), [("mavlink", Px4), ("crazyflie", CrazyfliePeer)])

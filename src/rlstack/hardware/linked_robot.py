@@ -195,6 +195,11 @@ class LinkedRobot(ABC):
             self._wanted = None
         self._take_power()
 
+    def let_go(self) -> str:
+        """Take the actuators' power: none of these robots falls from the air."""
+        self.disarm()
+        return "disarmed"
+
     def close(self) -> None:
         """Take the actuators' power and close the link; a second call does nothing."""
         thread, self._thread = self._thread, None

@@ -97,10 +97,20 @@ class Backend(Protocol):
         """
 
     def disarm(self) -> None:
-        """Stop all actuators now."""
+        """Stop all actuators now, wherever the robot is."""
+
+    def let_go(self) -> str:
+        """Act on commands that have ended without an "off", as where the guard has crashed or sees nothing.
+
+        A robot whose own failsafe holds, lands or levels it is left to that, and disarmed only where it stands on the
+        ground; commands that come again in time continue. Any other robot is disarmed.
+
+        Returns:
+            What becomes of the robot, such as ``disarmed``.
+        """
 
     def close(self) -> None:
-        """Release everything; a second call does nothing."""
+        """Let the robot go (:meth:`let_go`) and release everything; a second call does nothing."""
 
 
 @runtime_checkable

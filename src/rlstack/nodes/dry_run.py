@@ -44,6 +44,11 @@ class DryRun:
         """Do nothing but note it: nothing is powered, and a pilot who flies by hand goes on flying."""
         self._last = None
 
+    def let_go(self) -> str:
+        """Do nothing but note it."""
+        self.disarm()
+        return "left alone, in a dry run"
+
     @property
     def text(self) -> str:
         """What would have been sent last, such as ``twist [0.1, 0]``."""

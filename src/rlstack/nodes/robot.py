@@ -153,9 +153,9 @@ class RobotNode(ManagedNode):
         return idle or now > self._end_by or not self.active
 
     def deactivate(self) -> None:
-        """Disarm."""
+        """Disarm, or leave a robot in the air to its own failsafe."""
         for robot in self.robots:
-            robot.actuators.disarm()
+            robot.end()
 
     def cleanup(self) -> None:
         """Release the backends that the node created."""
@@ -166,11 +166,14 @@ class RobotNode(ManagedNode):
 
     def status(self) -> tuple[str, dict[str, Any]]:
         """Report the state of commands."""
-        silent = [robot.name for robot in self.robots if robot.counts["watchdog"] and not robot.flying]
-        named = f" ({', '.join(silent)})" if any(silent) else ""
+        silent = [
+            f"{robot.let_go_of}: no command came{f' ({robot.name})' * bool(robot.name)}"
+            for robot in self.robots
+            if robot.let_go_of
+        ]
         figures = {f"{r.prefix}{key}": value for r in self.robots for key, value in r.status().items()}
         warnings = [dry_run.WARNING] if self.parameters["dry_run"] else []
-        warnings += [f"disarmed: no command came{named}"] if silent else []
+        warnings += silent
         others = [robot.source.warning for robot in self.robots]
         warnings += filter(None, [self._poses.missing, self._sampler.failures, *others])
         return " ".join(warnings), figures

@@ -34,6 +34,9 @@ _BATTERY = ("battery_voltage", "battery_current", "battery_percentage")
 
 NOT_ANSWERING = "not answering the last observation"
 
+BLIND_S = 0.2
+"""Age of the observation that an "off" answers, from which it means that the guard sees nothing any more."""
+
 _WAITING = 10
 """Commands that may wait to be read."""
 _AHEAD_S = 1.0
@@ -87,6 +90,8 @@ class RobotTopics:
         """Commands that answer an older observation are ignored."""
         self.flying = False
         """Whether the last command was not "off", and nothing has disarmed it since."""
+        self.let_go_of = ""
+        """What has become of the robot since its commands ended without an "off"; empty: they have not."""
         self.fed_s = time.monotonic()
         """Arrival time of the last command."""
         self.silent_s = 0.0
@@ -233,14 +238,23 @@ class RobotTopics:
         self.source = CommandSource(self._node, self.command_topic, wanted, self._commands, self._node.why_unknown)
         """Whose commands count."""
 
-    def disarm_for_silence(self, waited: str) -> None:
-        """Stop the motors, and log that commands are missing."""
-        self.actuators.disarm()
+    def let_go(self, why: str) -> None:
+        """Act on commands that have ended, or that mean that nothing is seen: disarm, or leave it to its failsafe."""
+        self.let_go_of = self.actuators.let_go()
         self.flying = False
         self.counts["watchdog"] += 1
-        self._node.get_logger().warning(
-            f"No command on {self.command_topic} for {waited}: disarmed. Is the guard running?"
-        )
+        self._node.get_logger().warning(f"{why}: {self.let_go_of}. Is the guard running?")
+
+    def let_go_for_silence(self, waited: str) -> None:
+        """Act on commands that are missing."""
+        self.let_go(f"No command on {self.command_topic} for {waited}")
+
+    def end(self) -> None:
+        """Leave the actuators as they should be without this node: one that flies is not disarmed in the air."""
+        if self.flying:
+            self.let_go("The robot node ends while the robot is commanded")
+        else:
+            self.actuators.disarm()
 
     def status(self) -> dict[str, Any]:
         """Report the state of commands."""
@@ -270,21 +284,29 @@ class RobotTopics:
         self.last_latency_s = time.perf_counter() - self.sent_at
         sent: Signals = {}
         if not command:
-            self.actuators.disarm()
-            self.flying = False
+            self._take_off_command(stamp)
         else:
             try:
                 sent = self.actuators.write(command)
             except ValueError as error:
                 self._refuse(str(error))
                 return
-            self.flying = self.dry_run is None and self.kind.moves(command)
+            self.flying, self.let_go_of = self.dry_run is None and self.kind.moves(command), ""
         self.counts["commands"] += 1
         self.silent_s, self.fed_s = 0.0, time.monotonic()
         if self.kind.timeout_s is not None:  # a command is as old as the observation that it answers
             self.silent_s = max(self.sent_ns - stamp, 0) / NANOSECONDS
             self.fed_s -= self.silent_s
         self._on_answer(self, sent)
+
+    def _take_off_command(self, stamp_ns: int) -> None:
+        """Disarm; but an "off" from a guard that sees nothing, as on a lost link, is no reason to fall from the air."""
+        blind_s = 0.0 if self.backend.owns_time else time.time() - stamp_ns / NANOSECONDS
+        if self.flying and stamp_ns > 0 and blind_s > BLIND_S:
+            self.let_go(f'The "off" on {self.command_topic} answers an observation from {blind_s:.2f} s ago')
+        elif not self.let_go_of or blind_s <= BLIND_S:
+            self.actuators.disarm()
+            self.flying, self.let_go_of = False, ""
 
     def _untimely(self, stamp_ns: int, timeout_s: float) -> str:
         """Return why a stamp is not from this robot's present; empty if it is."""

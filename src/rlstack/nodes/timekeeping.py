@@ -187,7 +187,7 @@ class RealTime(Timekeeper):
             # not at once: where this process itself had to wait, commands wait too, and are read before the next tick
             overdue, robot.overdue = robot.overdue, silent_s > allowed_s
             if robot.flying and overdue and robot.overdue:
-                robot.disarm_for_silence(f"{1e3 * silent_s:.0f} ms")
+                robot.let_go_for_silence(f"{1e3 * silent_s:.0f} ms")
 
 
 class LockStep(Timekeeper):
@@ -286,7 +286,7 @@ class LockStep(Timekeeper):
         for robot in self._missing():
             waited_s = now - self._requested_s[robot]
             if robot.flying and waited_s > allowed_s:
-                robot.disarm_for_silence(f"{waited_s:.1f} s of real time")
+                robot.let_go_for_silence(f"{waited_s:.1f} s of real time")
             if len(self.robots) > 1 and waited_s > allowed_s and robot in self._commanded:
                 self._waited_for[robot] = False
             elif len(self.robots) > 1 and waited_s > _STANDSTILL_S:

@@ -123,6 +123,11 @@ class SimulatedRobot:
         _ = self.simulation.engine
         self._kind.stop()
 
+    def let_go(self) -> str:
+        """Disarm: a simulated robot has no failsafe of its own."""
+        self.disarm()
+        return "disarmed"
+
     def close(self) -> None:
         """Release the simulation, with all its robots; a second call does nothing, any other use is an error."""
         self.simulation.close()

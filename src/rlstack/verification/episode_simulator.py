@@ -107,6 +107,10 @@ class EpisodeSimulator(ABC):
         """Stop the actuators."""
         self.backend.disarm()
 
+    def let_go(self) -> str:
+        """Act on commands that have ended."""
+        return str(self.backend.let_go())
+
     def close(self) -> None:
         """Release the simulator."""
         self.backend.close()

@@ -110,6 +110,19 @@ def test_disarming_takes_the_power_away_at_once(backend: Backend, peer: Peer) ->
     assert soon(lambda: not peer.powered, 0.5)
 
 
+def test_it_stands_without_power_once_its_commands_have_ended(backend: Backend, peer: Peer) -> None:
+    """What it does in the air is its own; the tests of its driver say it."""
+    end = time.monotonic() + SOON_S
+    while time.monotonic() < end and not peer.powered:
+        backend.write(peer.rest())
+        time.sleep(0.01)
+    assert peer.powered
+    assert backend.let_go()
+    assert soon(lambda: not peer.powered, 0.5)
+    backend.disarm()
+    assert not peer.powered
+
+
 def test_closing_takes_the_power_away_and_a_second_time_does_nothing(backend: Backend, peer: Peer) -> None:
     backend.write(peer.rest())
     backend.close()

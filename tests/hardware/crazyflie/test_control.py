@@ -23,7 +23,9 @@ DT = 0.01
 class Bench:
     def __init__(self, bits: int = READY) -> None:
         self.sent: list[str] = []
-        self.control = Control(*(lambda name=name: self.sent.append(name) for name in ("arm", "stop", "emergency")))
+        self.control = Control(
+            *(lambda name=name: self.sent.append(name) for name in ("arm", "stop", "emergency", "land"))
+        )
         self.now = 100.0
         self.control.on_status(self.now, bits, 0.0)
 
@@ -51,6 +53,28 @@ def test_one_that_must_be_armed_is_armed() -> None:
     assert set(bench.sent) == {"arm"} and 2 <= len(bench.sent) <= 4
     bench.status(ARMED | CAN_FLY)
     assert bench.run(0.02) is Phase.FLY
+
+
+def test_without_commands_it_lands_where_it_flies_and_stops_where_it_stands() -> None:
+    bench = Bench()
+    bench.run(0.1)
+    bench.control.let_go(bench.now)
+    assert bench.sent == ["stop"]
+    bench = Bench()
+    bench.run(0.1)
+    bench.status(READY | FLYING, 30000.0)
+    bench.control.let_go(bench.now)
+    assert bench.run(0.5, write=False) is Phase.LAND and bench.sent == ["land"] * 3, "repeated, as packets are lost"
+    assert bench.run(0.01) is Phase.FLY, "a guard that is back goes on"
+    bench.control.let_go(bench.now)
+    bench.run(0.2, write=False)
+    bench.status(READY, 0.0)
+    assert bench.control.phase is Phase.OFF
+    bench.run(0.1)
+    bench.status(READY | FLYING, 30000.0)
+    bench.control.let_go(bench.now)
+    bench.control.stop(bench.now)
+    assert bench.control.phase is Phase.STOP, "an emergency stop counts"
 
 
 def test_what_keeps_it_from_flying_is_told() -> None:

@@ -178,3 +178,20 @@ def test_before_the_first_pose_there_is_no_measurement_and_bad_poses_are_none(
     assert seen["linear_acceleration"].tolist() == [0.0, 0.0, 9.81]
     assert np.allclose(seen["position"], peer.pose()[0]) and seen["battery_voltage"].tolist() == [15.8]
     assert soon(lambda: driver.read().signals["battery_current"][0] == pytest.approx(-3.1))
+
+
+@pytest.mark.parametrize(("procedure", "lands"), [(0, "AUTO-LAND"), (1, ""), (2, "GPS-RESCUE")])
+def test_it_is_left_to_a_failsafe_that_lands_it_and_disarmed_where_that_would_drop_it(
+    peer: BetaflightPeer, procedure: int, lands: str
+) -> None:
+    peer.answers[75] = struct.pack("<BBHBHB", 15, 10, 1000, 0, 100, procedure)
+    driver = BetaflightBackend(peer.robot, uri=peer.uri)
+    driver.connect()
+    assert armed(driver, peer)
+    assert driver.let_go() == (f"left to the flight controller's failsafe {lands}" if lands else "disarmed")
+    time.sleep(0.05)
+    frames = peer.frames
+    time.sleep(0.1)
+    assert (peer.frames == frames) is bool(lands), "no channels come, so that its failsafe begins"
+    driver.close()
+    assert peer.powered is bool(lands)

@@ -59,6 +59,22 @@ def test_it_takes_off_holds_a_place_on_a_link_that_drops_packets_and_falls_by_it
         assert peer.emergencies == 0
 
 
+def test_one_that_is_let_go_lands_by_its_own_commander_and_one_that_stands_is_stopped() -> None:
+    with CrazyfliePeer() as peer:
+        backend = connected(peer)
+        fly(backend, [0.0, 0.0, 0.5], 20.0, until=Holding(backend, [0.0, 0.0, 0.5], 0.1))
+        assert backend.let_go() == "it lands by its own commander"
+        assert soon(lambda: peer.landings)
+        height, seconds = peer.landings[0]
+        assert height == 0.0 and seconds == pytest.approx(1.25, abs=0.3)
+        time.sleep(0.3)
+        assert peer.powered and not peer.airframe.on_ground
+        assert soon(lambda: peer.airframe.on_ground and not peer.powered)
+        assert not peer.stops
+        assert soon(lambda: backend.let_go() == "disarmed"), "once its log shows that it stands"
+        backend.close()
+
+
 def test_what_the_body_does_is_what_is_read_and_what_is_commanded_is_what_it_does() -> None:
     with CrazyfliePeer() as peer:
         backend, body, heading = connected(peer), peer.airframe, 0.7

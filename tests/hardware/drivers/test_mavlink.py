@@ -58,6 +58,7 @@ def test_px4_takes_off_holds_a_place_on_a_link_that_drops_frames_and_lands_when_
         reading = fly(backend, goal, 20.0, until=held)
         assert peer.armed and peer.failsafes == 0
         assert 10 < len(peer.setpoints) < held.calls - 5, "frames were lost"
+        assert "failsafe of PX4" in backend.let_go()
         assert np.linalg.norm(reading.signals["position"] - goal) < 0.15
         assert np.linalg.norm(np.array(peer.airframe.position) - goal) < 0.15
         assert soon(lambda: peer.mode == AUTO_LAND) and peer.failsafes == 1
@@ -88,6 +89,15 @@ def test_ardupilot_flies_by_attitude_and_position_without_gps_mode() -> None:
         time.sleep(0.1)
         assert peer.armed, "a pilot who flies by hand keeps the motors"
         backend.close()
+
+
+def test_one_that_is_let_go_in_the_air_is_not_disarmed_not_even_by_closing() -> None:
+    with ArduPilot() as peer:
+        backend = connected(peer)
+        fly(backend, [0.0, 0.0, 0.8], 20.0, until=Holding(backend, [0.0, 0.0, 0.8], 0.1))
+        backend.close()
+        time.sleep(0.1)
+        assert peer.armed and not peer.airframe.on_ground
 
 
 def test_what_the_body_does_is_what_is_read() -> None:

@@ -180,3 +180,30 @@ def test_commands_that_end_before_it_is_armed_leave_it_disarmed() -> None:
     bench.engagement.on_ack(bench.now, SET_MODE, ACCEPTED)
     bench.run(0.6, write=False)
     assert bench.engagement.phase is Phase.STOP and bench.sent[-1] == (ARM_DISARM, (0.0, FORCE))
+
+
+def test_without_commands_it_is_disarmed_on_the_ground_alone() -> None:
+    bench = Bench().flying()
+    bench.engagement.let_go(bench.now)
+    assert bench.sent == [(ARM_DISARM, (0.0, 0.0))], "not by force"
+    bench.engagement.on_ack(bench.now, ARM_DISARM, 2)  # denied: it is in the air
+    bench.beat(True, OFFBOARD)
+    assert bench.run(0.9, write=False) is Phase.LET_GO and len(bench.sent) == 1
+    assert bench.run(0.01) is Phase.FLY, "a guard that is back goes on"
+    bench.engagement.let_go(bench.now)
+    bench.run(0.6, write=False)
+    bench.beat(True, LAND)
+    assert bench.engagement.phase is Phase.RELEASED and "its failsafe flies" in bench.engagement.reason
+    assert (ARM_DISARM, (0.0, FORCE)) not in bench.sent
+
+
+def test_on_the_ground_it_is_disarmed_and_an_emergency_stop_disarms_by_force() -> None:
+    bench = Bench().flying()
+    bench.engagement.let_go(bench.now)
+    assert bench.run(0.7, write=False) is Phase.LET_GO and len(bench.sent) == 3, "repeated until it is confirmed"
+    bench.beat(False, OFFBOARD)
+    assert bench.engagement.phase is Phase.OFF
+    bench = Bench().flying()
+    bench.engagement.let_go(bench.now)
+    bench.engagement.stop(bench.now)
+    assert bench.engagement.phase is Phase.STOP and bench.sent[-1] == (ARM_DISARM, (0.0, FORCE))

@@ -43,6 +43,7 @@ class BetaflightPeer:
             36: struct.pack("<I", 1 << 14),  # MSP_FEATURE_CONFIG: RX_MSP
             42: bytes((3, 0)),  # MSP_MIXER_CONFIG: QUADX
             44: struct.pack("<BHHHBHH", 0, 1900, 1500, 1050, 0, 885, 2115),  # MSP_RX_CONFIG
+            75: struct.pack("<BBHBHB", 15, 10, 1000, 0, 100, 1),  # MSP_FAILSAFE_CONFIG: DROP after 1.5 s
             64: bytes((0, 1, 3, 2, 4, 5, 6, 7)),  # MSP_RX_MAP: AETR1234
             90: struct.pack("<BBBBHH", 1, 1, 0, 5, 480, 550),  # MSP_ADVANCED_CONFIG: idle 5.5%
             111: bytes((7, 0, 67, 67, 67, 0, 50, 0, 0, 0, 0, 7, 7, 0, 0, 100))  # MSP_RC_TUNING: ACTUAL, 70 to 670 deg/s

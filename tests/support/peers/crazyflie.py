@@ -67,6 +67,8 @@ class CrazyfliePeer:
         self.setpoints: list[tuple[float, float, float, int]] = []
         self.stops = self.emergencies = 0
         self.levelled = self.expired = 0
+        self.landings: list[tuple[float, float]] = []  # heights and times of landings that were asked for
+        self._handed_over = self._landing = False
         self._unlocked = False
         self._setpoint: tuple[float, float, float, int] = (0.0, 0.0, 0.0, 0)
         self._setpoint_s = -1e9
@@ -184,7 +186,15 @@ class CrazyfliePeer:
             self._command(struct.unpack("<fffH", data[:14]))
         elif port == 7 and channel == 0 and data[0] == 0:
             self.stops += 1
+            self._landing = False
             self._setpoint, self._setpoint_s = (0.0, 0.0, 0.0, 0), time.monotonic()
+
+        elif port == 7 and channel == 1 and data[0] == 0:  # no more set-points: the high-level commander's turn
+            self._handed_over = True
+        elif port == 8 and data[0] == 8 and self._handed_over:
+            _, _, height, _, _, seconds = struct.unpack("<BBff?f", data[:15])
+            self.landings.append((height, seconds))
+            self._landing = True
 
     def _table(self, port: int, data: bytes) -> None:
         rows = self.logged if port == 5 else [(name, kind) for name, (kind, _) in self.parameters.items()]
@@ -267,6 +277,7 @@ class CrazyfliePeer:
 
     def _command(self, setpoint: tuple[float, float, float, int]) -> None:
         self._setpoint, self._setpoint_s = setpoint, time.monotonic()
+        self._landing = self._handed_over = False
         self.setpoints.append(setpoint)
         if setpoint[3] == 0:
             self._unlocked = True
@@ -284,6 +295,12 @@ class CrazyfliePeer:
             self.tumbled = True
         if self.tumbled:
             self.locked = True
+        if self._landing and not self.locked:
+            body.hold(-0.4)
+            body.motors = not body.on_ground
+            self._landing = body.motors
+            self._setpoint_s = -1e9
+            return
         stage = "none" if age > 2.0 else "level" if age > 0.5 else "fresh"
         if stage != self._stage and self._stage != "none":
             self.levelled += stage == "level"

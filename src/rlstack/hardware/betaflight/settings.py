@@ -41,6 +41,8 @@ _HARMLESS = frozenset({ARM, 4, 13, 15, 19, 20, 26, 28, 36, 39, 48, 52})
 """Modes that may be on together with ARM: lights, beepers, recorders, AIR MODE, PREARM."""
 _QUAD_X = 3
 _FEATURE_3D, _FEATURE_RX_MSP = 1 << 12, 1 << 14
+_LANDINGS = {0: "AUTO-LAND", 2: "GPS-RESCUE"}
+"""Procedures of its failsafe that do more than to stop the motors."""
 _AUX = 4
 """Channels before the first AUX."""
 
@@ -79,6 +81,8 @@ class Settings:
     armed_aux: Mapping[int, int]
     """Pulse widths by channel that arm; empty where the pilot's transmitter does."""
     disarmed_aux: Mapping[int, int]
+    lands_by: str
+    """Its failsafe's procedure where that does not simply drop the robot; empty where it does."""
 
     @property
     def channels(self) -> int:
@@ -133,6 +137,7 @@ def _settings(ask: Ask, board: str, pilot: bool, any_version: bool) -> Settings:
         modes=modes,
         armed_aux=armed,
         disarmed_aux=disarmed,
+        lands_by=_LANDINGS.get(ask(msp.FAILSAFE_CONFIG)[7], ""),
     )
 
 

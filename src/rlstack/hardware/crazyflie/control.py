@@ -32,6 +32,7 @@ ARM_RESEND_S = 0.2
 STOP_RESEND_S, CONFIRM_S, EMERGENCY_S = 0.02, 0.1, 0.5
 """How often a stop is repeated; the age from which the log may confirm it; when the emergency stop follows."""
 GIVE_UP_S = 1.0
+LAND_RESEND_S, LAND_TRIES = 0.1, 3
 
 _LOG = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ class Phase(Enum):
     FLY = "set-points count"
     REFUSED = "the Crazyflie cannot fly"
     STOP = "stopping"
+    LAND = "commands have ended: it lands by itself"
 
 
 class Control:
@@ -53,10 +55,17 @@ class Control:
         arm: Sends a request to arm.
         stop: Sends the set-point that stops the motors.
         emergency: Sends the emergency stop, after which it must be restarted.
+        land: Has its high-level commander land it.
     """
 
-    def __init__(self, arm: Callable[[], None], stop: Callable[[], None], emergency: Callable[[], None]) -> None:
-        self._arm, self._stop, self._emergency = arm, stop, emergency
+    def __init__(
+        self,
+        arm: Callable[[], None],
+        stop: Callable[[], None],
+        emergency: Callable[[], None],
+        land: Callable[[], None],
+    ) -> None:
+        self._arm, self._stop, self._emergency, self._land = arm, stop, emergency, land
         self.phase = Phase.OFF
         self.reason = ""
         self.bits = 0
@@ -80,6 +89,8 @@ class Control:
         if self.phase is Phase.OFF:
             self._enter(Phase.UNLOCK, now, "")
             self._count, self._sent_s = 0, 0.0
+        if self.phase is Phase.LAND:
+            self._enter(Phase.FLY, now, "")  # set-points count more than its landing
         if self.phase is Phase.UNLOCK:
             self._unlock(now)
         if self.phase is Phase.REFUSED:
@@ -88,21 +99,33 @@ class Control:
 
     def stop(self, now: float) -> None:
         """Stop the motors, if set-points have gone out since the last time."""
-        if self.phase in (Phase.UNLOCK, Phase.FLY):
+        if self.phase in (Phase.UNLOCK, Phase.FLY, Phase.LAND):
             self._enter(Phase.STOP, now, "")
             self._send_stop(now)
         elif self.phase is Phase.REFUSED:
             self._stop()
             self._enter(Phase.OFF, now, "")
 
+    def let_go(self, now: float) -> None:
+        """Land it if it flies, and stop its motors if it stands."""
+        if self.phase is Phase.FLY and self.bits & FLYING:
+            self._enter(Phase.LAND, now, "")
+            self._count, self._sent_s = 0, -1e9
+            self.tick(now)
+        elif self.phase is not Phase.LAND:
+            self.stop(now)
+
     def on_status(self, now: float, bits: int, thrust: float) -> None:
         """Take the Crazyflie's word on what it does."""
         self.bits = bits
-        if self.phase is Phase.STOP and thrust == 0.0 and now - self._since_s > CONFIRM_S:
+        if self.phase in (Phase.STOP, Phase.LAND) and thrust == 0.0 and now - self._since_s > CONFIRM_S:
             self._enter(Phase.OFF, now, "")
 
     def tick(self, now: float) -> None:
         """Repeat a stop that is not confirmed; call it every few milliseconds."""
+        if self.phase is Phase.LAND and self._count < LAND_TRIES and now - self._sent_s > LAND_RESEND_S:
+            self._count, self._sent_s = self._count + 1, now
+            self._land()
         if self.phase is not Phase.STOP:
             return
         if now - self._since_s > GIVE_UP_S:

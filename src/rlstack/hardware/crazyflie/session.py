@@ -23,6 +23,7 @@ from rlstack.hardware.crazyflie.toc import (
 )
 
 PARAMETER, COMMANDER, LOG, LOCALIZATION, GENERIC_COMMANDER, SUPERVISOR, PLATFORM, LINK = 2, 3, 5, 6, 7, 9, 13, 15
+HIGH_LEVEL_COMMANDER = 8
 """Ports."""
 _TOC, _SETTINGS, _DATA = 0, 1, 2
 _ITEM, _SUMMARY = 2, 3

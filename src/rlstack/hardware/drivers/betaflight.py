@@ -185,13 +185,23 @@ class BetaflightBackend:
             self._controller.keep_alive(self._disarmed)
             self._controller.send(self._disarmed)
 
+    def let_go(self) -> str:
+        """Send no channels any more where the flight controller's failsafe lands it; disarm where that would drop it.
+
+        A pilot's transmitter would have the firmware repeat the last channels, so then the throttle is lowered, too.
+        """
+        if self._phase == "flying" and not self._pilot and self._settings.lands_by:
+            return f"left to the flight controller's failsafe {self._settings.lands_by}"
+        self.disarm()
+        return "disarmed"
+
     def close(self) -> None:
-        """Disarm and end the link; a second call does nothing."""
+        """Let it go (:meth:`let_go`) and end the link; a second call does nothing."""
         if self._controller is None:
             return
-        self.disarm()
+        self.let_go()
         end, since_s = time.monotonic() + _DISARM_S, time.time()
-        while not self._pilot and time.monotonic() < end and not self._controller.error:
+        while not self._pilot and self._phase == "off" and time.monotonic() < end and not self._controller.error:
             status = self._controller.status  # one of before may not yet show that it has armed
             if status is not None and status.time_s > since_s + _DISARMED_S and not self._is_on(ARM):
                 break

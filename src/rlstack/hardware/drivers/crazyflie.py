@@ -15,12 +15,13 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.errors import UserError
-from rlstack.hardware.crazyflie.control import Control, Phase
+from rlstack.hardware.crazyflie.control import LAND_RESEND_S, LAND_TRIES, Control, Phase
 from rlstack.hardware.crazyflie.links import CrazyflieLink, UdpLink, open_radio
 from rlstack.hardware.crazyflie.measurements import SENSED, Measurements
 from rlstack.hardware.crazyflie.session import (
     COMMANDER,
     GENERIC_COMMANDER,
+    HIGH_LEVEL_COMMANDER,
     LOCALIZATION,
     PLATFORM,
     SUPERVISOR,
@@ -49,6 +50,8 @@ SUPERVISOR_PROTOCOL = 12
 """First protocol version with the supervisor's port."""
 RATE_MODE, COMPLEMENTARY = 0, 1
 
+LANDING_M_S = 0.4
+_SETPOINTS_END, _LAND = 0, 8
 _STOP, _EXTERNAL_POSE, _EMERGENCY, _EMERGENCY_WATCHDOG, _ARM = 0, 8, 3, 4, 1
 _ANSWER_S = 3.0
 
@@ -165,13 +168,26 @@ class Crazyflie:
         with self._lock:
             self._control.stop(time.monotonic())
 
+    def let_go(self) -> str:
+        """Have it land by itself where it flies, and stop its motors where it stands.
+
+        Without the link its watchdog levels it after 0.5 s, and stops its motors after 2 s.
+        """
+        with self._lock:
+            self._control.let_go(time.monotonic())
+            if self._control.phase is Phase.LAND:
+                return "it lands by its own commander"
+        return "disarmed"
+
     def close(self) -> None:
-        """Stop the motors, and close the link; a second call does nothing."""
+        """Let it go (:meth:`let_go`), and close the link; a second call does nothing."""
         session = self._session
         if session is None:
             return
-        self.disarm()
+        self.let_go()
         session.wait(lambda: self._control.phase is not Phase.STOP, 0.7)
+        if self._control.phase is Phase.LAND:
+            session.wait(lambda: self._control.phase is not Phase.LAND, LAND_TRIES * LAND_RESEND_S)
         session.close()
         with self._lock:
             self._session = None
@@ -229,13 +245,22 @@ class Crazyflie:
             )
 
     def _new_control(self) -> None:
-        self._control = Control(self._arm, self._send_stop, lambda: self._supervise(_EMERGENCY))
+        self._control = Control(self._arm, self._send_stop, lambda: self._supervise(_EMERGENCY), self._land)
 
     # Packets ---------------------------------------------------------------------------------------------------
 
     def _send_stop(self) -> None:
         if (session := self._session) is not None:
             session.send(GENERIC_COMMANDER, 0, bytes([_STOP]))
+
+    def _land(self) -> None:
+        """Hand over to its high-level commander, and have that land at the height of the origin."""
+        if (session := self._session) is None or self._reading is None:
+            return
+        height = max(float(self._reading.signals["position"][2]), 0.0)
+        session.send(GENERIC_COMMANDER, 1, struct.pack("<BI", _SETPOINTS_END, 0))
+        seconds = max(height / LANDING_M_S, 0.5)
+        session.send(HIGH_LEVEL_COMMANDER, 0, struct.pack("<BBff?f", _LAND, 0, 0.0, 0.0, True, seconds))
 
     def _arm(self) -> None:
         if (session := self._session) is None:

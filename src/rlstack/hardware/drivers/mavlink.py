@@ -171,14 +171,25 @@ class MavlinkQuadrotor:
             if self._engagement is not None:
                 self._engagement.stop(time.monotonic())
 
+    def let_go(self) -> str:
+        """Send no set-points any more: on the ground it is disarmed, in the air its failsafe acts.
+
+        PX4 does what ``COM_OBL_RC_ACT`` says after ``COM_OF_LOSS_T``, ArduPilot levels after ``GUID_TIMEOUT``.
+        """
+        with self._lock:
+            if self._engagement is None:
+                return "not connected"
+            self._engagement.let_go(time.monotonic())
+        return f"left to the failsafe of {self._autopilot.name}, which disarms it only on the ground"
+
     def close(self) -> None:
-        """Disarm, and close the link; a second call does nothing."""
+        """Let it go (:meth:`let_go`), and close the link; a second call does nothing."""
         session, engagement = self._session, self._engagement
         if session is None:
             return
         if engagement is not None:
-            self.disarm()
-            session.wait(lambda: engagement.phase is not Phase.STOP, 0.5)
+            self.let_go()
+            session.wait(lambda: engagement.phase not in (Phase.STOP, Phase.LET_GO), 0.5)
         session.close()
         with self._lock:
             self._session = self._engagement = None

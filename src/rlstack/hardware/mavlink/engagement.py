@@ -47,6 +47,7 @@ class Phase(Enum):
     REFUSED = "the autopilot has refused"
     RELEASED = "a pilot or a failsafe flies"
     STOP = "disarming is asked for"
+    LET_GO = "commands have ended: disarming is asked for, which counts on the ground alone"
 
 
 class Engagement:
@@ -92,6 +93,8 @@ class Engagement:
             raise ValueError(f"{self._autopilot.name} is being disarmed")
         if self.phase is Phase.REFUSED:
             raise ValueError(f"{self._autopilot.name} does not fly: {self.reason}")
+        if self.phase is Phase.LET_GO:
+            self._enter(Phase.FLY, now)  # its failsafe has not acted yet
         if self.phase is Phase.STREAM:
             if now - self._written_s > STREAM_GAP_S:
                 self._since_s = now
@@ -102,7 +105,7 @@ class Engagement:
 
     def stop(self, now: float) -> None:
         """Disarm, also in flight, if this driver has armed."""
-        if self.phase in (Phase.ARM, Phase.FLY):
+        if self.phase in (Phase.ARM, Phase.FLY, Phase.LET_GO):
             self._ask(Phase.STOP, now)
         elif self.phase is Phase.RELEASED:
             if self.mode in self._autopilot.by_hand and self.armed:
@@ -112,6 +115,13 @@ class Engagement:
         elif self.phase is not Phase.STOP:
             self._end(Phase.OFF, "")
 
+    def let_go(self, now: float) -> None:
+        """Send no set-points; disarm without force, which autopilots refuse in the air: there their failsafe acts."""
+        if self.phase in (Phase.ARM, Phase.FLY):
+            self._ask(Phase.LET_GO, now)
+        elif self.phase not in (Phase.STOP, Phase.LET_GO, Phase.RELEASED):
+            self._end(Phase.OFF, "")
+
     def on_heartbeat(self, now: float, armed: bool, mode: int) -> None:
         """Take the autopilot's word on what it does."""
         self.armed, self.mode, self.heard_s = armed, mode, now
@@ -119,7 +129,9 @@ class Engagement:
             self._ask(Phase.ARM, now)
         elif self.phase is Phase.ARM and armed and mode == self._mode:
             self._enter(Phase.FLY, now)
-        elif self.phase is Phase.FLY and now - self._since_s > _SETTLE_S:
+        elif self.phase is Phase.LET_GO and not armed and now - self._since_s > _STOPPED_S:
+            self._end(Phase.OFF, "")
+        elif self.phase in (Phase.FLY, Phase.LET_GO) and now - self._since_s > _SETTLE_S:
             if not armed:
                 self._end(Phase.REFUSED, f"it has disarmed{self._said(now)}")
             elif mode != self._mode:
@@ -133,6 +145,8 @@ class Engagement:
 
     def on_ack(self, now: float, command: int, result: int) -> None:
         """Take the answer to a command."""
+        if self.phase is Phase.LET_GO and command == ARM_DISARM and result not in (ACCEPTED, IN_PROGRESS):
+            self._tries = TRIES  # it is in the air
         waited = {Phase.MODE: SET_MODE, Phase.ARM: ARM_DISARM}.get(self.phase)
         if command != waited or result == IN_PROGRESS or self._refused is not None:
             return
@@ -171,6 +185,8 @@ class Engagement:
                 self._refused = now, f"it does not answer to {what}"
             else:
                 self._repeat(now)
+        elif self.phase is Phase.LET_GO and self._tries < TRIES and now - self._sent_s > RESEND_S:
+            self._repeat(now)
         elif self.phase is Phase.STOP and now - self._since_s > STOP_S:
             _LOG.error(
                 "%s has not confirmed that it is disarmed: use the remote control's switch.", self._autopilot.name
@@ -191,6 +207,8 @@ class Engagement:
             self._send(SET_MODE, (1.0, float(main), float(sub)), self._tries)
         elif self.phase is Phase.ARM:
             self._send(ARM_DISARM, (1.0, 0.0), self._tries)
+        elif self.phase is Phase.LET_GO:
+            self._send(ARM_DISARM, (0.0, 0.0), self._tries)
         elif self.phase is Phase.STOP:
             self._send(ARM_DISARM, (0.0, FORCE), self._tries)
             if self._terminate and now - self._since_s > TERMINATE_S:
