@@ -183,6 +183,10 @@ class LinkedRobot(ABC):
     def _size(self) -> int:
         return len(self.robot.drives)
 
+    def health(self) -> tuple[str, Mapping[str, Any]]:
+        """Return why commands are refused, and how the actuators are; see ``Monitored``."""
+        return self.trouble, {}
+
     def step(self, duration_s: float) -> None:  # noqa: B027 (there is nothing to do)
         """Do nothing: a real robot's time passes by itself."""
 

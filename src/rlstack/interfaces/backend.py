@@ -127,6 +127,14 @@ class Located(Protocol):
         """
 
 
+@runtime_checkable
+class Monitored(Protocol):
+    """A backend that knows how its actuators and its link are, for ``/diagnostics``."""
+
+    def health(self) -> tuple[str, Mapping[str, Any]]:
+        """Return a warning, empty if there is none, and figures by name, such as temperatures; at once."""
+
+
 BACKENDS = Registry("backend", "rlstack.sim.backends", "BACKEND", "rlstack.backends", "rlstack.hardware.drivers")
 """Simulators and drivers of real robots: factories, each called with a RobotSpec and keyword options, that return an
 unconnected Backend."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
-from rlstack.interfaces.backend import Backend, Reading, Signals
+from rlstack.interfaces.backend import Backend, Monitored, Reading, Signals
 from rlstack.nodes import dry_run, robot_backends
 from rlstack.nodes.command_messages import without_stamps
 from rlstack.nodes.external_pose import ExternalPoses
@@ -174,6 +174,7 @@ class RobotNode(ManagedNode):
         figures = {f"{r.prefix}{key}": value for r in self.robots for key, value in r.status().items()}
         warnings = [dry_run.WARNING] if self.parameters["dry_run"] else []
         warnings += silent
+        warnings += [robot.backend.health()[0] for robot in self.robots if isinstance(robot.backend, Monitored)]
         others = [robot.source.warning for robot in self.robots]
         warnings += filter(None, [self._poses.missing, self._sampler.failures, *others])
         return " ".join(warnings), figures

@@ -9,7 +9,7 @@ from typing import Any
 
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
-from rlstack.interfaces.backend import Backend, Reading, Signals
+from rlstack.interfaces.backend import Backend, Monitored, Reading, Signals
 from rlstack.interfaces.kind_signals import command_of
 from rlstack.interfaces.messages import NANOSECONDS, BatteryMessage, ImuMessage, OdometryMessage, pose_message
 from rlstack.nodes.command_source import CommandSource, full_source
@@ -251,7 +251,7 @@ class RobotTopics:
 
     def end(self) -> None:
         """Leave the actuators as they should be without this node: one that flies is not disarmed in the air."""
-        if self.flying:
+        if self.flying and not self.backend.owns_time:
             self.let_go("The robot node ends while the robot is commanded")
         else:
             self.actuators.disarm()
@@ -264,6 +264,7 @@ class RobotTopics:
             "flying": self.flying,
             "last refusal": self.last_refusal or "none",
             **({WOULD_SEND: self.dry_run.text} if self.dry_run else {}),
+            **(self.backend.health()[1] if isinstance(self.backend, Monitored) else {}),
         }
 
     def _on_command(self, data: bytes, publisher: bytes | None = None) -> None:

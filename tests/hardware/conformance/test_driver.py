@@ -13,7 +13,7 @@ import pytest
 
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import BACKENDS, Backend, Located
-from tests.support.peers import DRIVERS, Peer, peer_of
+from tests.support.peers import CASES, DRIVERS, Peer, peer_of
 from tests.support.waiting import SOON_S, soon
 
 
@@ -173,7 +173,21 @@ def test_without_a_robot_there_it_says_so(name: str, peer: Peer) -> None:
     backend.close()
 
 
-def test_a_serial_port_that_another_driver_has_is_refused_and_left_alone(name: str, peer: Peer) -> None:
+@pytest.mark.parametrize("case", CASES)
+def test_what_does_not_fit_is_refused_before_power_with_both_values(name: str, peer: Peer, case: str) -> None:
+    misfit = peer.misfits()[case]
+    if isinstance(misfit, str):
+        pytest.skip(f"{name} cannot tell '{case}': {misfit}")
+    misfit.change()
+    powered = peer.powered  # one board switches its motors on by itself
+    with pytest.raises(UserError) as caught:
+        BACKENDS.load(name)(peer.robot, uri=misfit.uri or peer.uri).connect()
+    for value in misfit.said:
+        assert value in str(caught.value)
+    assert peer.powered is powered
+
+
+def test_a_port_that_a_driver_has_is_refused_to_a_second_one_and_left_alone(name: str, peer: Peer) -> None:
     if not peer.uri.startswith("serial://"):
         pytest.skip("its peer is no serial port")
     first, second = (BACKENDS.load(name)(peer.robot, uri=peer.uri) for _ in range(2))

@@ -14,6 +14,7 @@ import pytest
 from rlstack.errors import UserError
 from rlstack.hardware.drivers.dynamixel import DynamixelArm
 from rlstack.hardware.drivers.feetech import FeetechArm
+from rlstack.interfaces.backend import Monitored
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
 from tests.support.peers import dynamixel as dxl
@@ -201,6 +202,20 @@ def test_an_error_of_a_servo_is_named_and_forbids_commands_until_it_is_gone(peer
     peer.servos[0].memory[sts.VOLTAGE] = 74
     assert soon(lambda: not arm.trouble)
     arm.write(rest)
+
+
+def test_load_voltage_and_temperature_are_for_the_diagnostics_and_what_is_near_a_limit_is_warned_of(
+    peer: FeetechPeer, arm: FeetechArm
+) -> None:
+    assert isinstance(arm, Monitored) and arm.report["firmware"] == "Feetech STS, version 3"
+    warning, figures = arm.health()
+    assert not warning and figures["gripper"] == "load 0%, 7.4 V, 30 degrees"
+    peer.servos[1].memory[sts.TEMPERATURE] = 57
+    assert soon(lambda: arm.health()[0] == "shoulder_lift has 57 degrees, 60 are allowed") and not arm.trouble
+    peer.servos[1].memory[sts.TEMPERATURE] = 30
+    peer.servos[2].put(sts.LOAD, 950)
+    assert soon(lambda: "elbow_flex has a load of 95%" in arm.health()[0])
+    assert figures["bus, median"].endswith("ms")
 
 
 def test_servos_that_lost_power_are_powered_anew_where_they_are(peer: FeetechPeer, arm: FeetechArm) -> None:

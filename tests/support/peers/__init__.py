@@ -9,6 +9,8 @@ whose instances are context managers and which is a :class:`Peer`. The conforman
 from __future__ import annotations
 
 import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
 from types import TracebackType
 from typing import Protocol
@@ -21,6 +23,25 @@ DRIVERS = tuple(module.name for module in pkgutil.iter_modules(drivers.__path__)
 """Names of the drivers that come with rlstack."""
 
 
+CASES = ("in use", "answers twice", "firmware", "calibration", "joints", "limits", "mass")
+"""What is refused before power, by every driver that can know it."""
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """What a driver must refuse.
+
+    Args:
+        said: What the error says: both values.
+        change: Makes the peer such a robot.
+        uri: The URI, where it is that which does not fit.
+    """
+
+    said: tuple[str, ...]
+    change: Callable[[], object] = lambda: None
+    uri: str = ""
+
+
 class Peer(Protocol):
     """A robot's own controller, as far as its protocol shows it: it moves as it is told to, and keeps its own rules."""
 
@@ -30,6 +51,9 @@ class Peer(Protocol):
     """Where the driver finds it."""
     powered: bool
     """Whether its actuators are on: torque enabled, motors armed, wheels driven."""
+
+    def misfits(self) -> dict[str, Misfit | str]:
+        """Return, for each of :data:`CASES`, how not to fit, or why the protocol cannot tell; it was started."""
 
     def __enter__(self) -> Peer:
         """Start it, on a port or pseudo-terminal of its own."""

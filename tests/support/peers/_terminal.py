@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import tempfile
@@ -10,9 +11,11 @@ import time
 import tty
 from contextlib import suppress
 from types import TracebackType
-from typing import TypeVar
+from typing import IO, TypeVar
 
 import numpy as np
+
+from tests.support.peers import Misfit
 
 Self = TypeVar("Self", bound="TerminalPeer")
 
@@ -34,6 +37,7 @@ class TerminalPeer:
         self._came = b""
         self.port = ""
         self._free_at = 0.0
+        self._held: IO[bytes] | None = None
 
     def __enter__(self: Self) -> Self:
         self._plugs = tempfile.TemporaryDirectory()
@@ -48,6 +52,8 @@ class TerminalPeer:
     ) -> None:
         self._ending.set()
         self._thread.join()
+        if self._held is not None:
+            self._held.close()
         self._pull_out()
         self._plugs.cleanup()
 
@@ -75,6 +81,15 @@ class TerminalPeer:
 
     def send_noise(self, data: bytes) -> None:
         self._put(data)
+
+    def in_use(self) -> Misfit:
+        """Be had by another program, as pyserial has a port alone."""
+        return Misfit(("another program uses it", self.port), self._occupy)
+
+    def _occupy(self) -> None:
+        held = open(self.port, "r+b", buffering=0)  # noqa: SIM115 (until the test is over)
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._held = held
 
     def frame(self) -> bytes | None:
         """Take the next whole frame from ``_came``; None: there is none yet."""

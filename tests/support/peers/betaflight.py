@@ -7,6 +7,7 @@ It answers one command at a time, arms by a channel, loses its receiver after 15
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import pty
 import select
@@ -14,6 +15,7 @@ import struct
 import threading
 import time
 import tty
+from collections.abc import Callable
 from types import TracebackType
 
 import numpy as np
@@ -21,6 +23,7 @@ import numpy as np
 from rlstack.arrays import Array
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots import load_robot
+from tests.support.peers import Misfit
 
 RXLOSS, THROTTLE, ARM_SWITCH = 1 << 2, 1 << 7, 1 << 28
 _RX_LOSS_S, _DROP_S, _RECOVER_S = 0.15, 1.5, 0.1
@@ -91,6 +94,24 @@ class BetaflightPeer:
     def rest(self) -> dict[str, Array]:
         """Turn at no rate, without thrust: the motors idle."""
         return {"rates_thrust": np.zeros(4)}
+
+    def misfits(self) -> dict[str, Misfit | str]:
+        def answers(command: int, data: bytes) -> Callable[[], None]:
+            return lambda: self.answers.__setitem__(command, data)
+
+        tilted = struct.pack("<9h", 0, 0, 1500, *(0,) * 6)
+        return {
+            "in use": Misfit(("another program uses it", self.uri.removeprefix("serial://")), self._occupy),
+            "answers twice": "one flight controller is at the end of a cable",
+            "firmware": Misfit(("MSP 1.44", "MSP 1.47"), answers(1, bytes((0, 1, 44)))),
+            "calibration": Misfit(("reads 1500 at rest", "1 g is"), answers(102, tilted)),
+            "joints": Misfit(("number 10 with 4 motors", "QUADX with 4"), answers(42, bytes((10, 0)))),
+            "limits": "its rates are read, and faster ones are clipped to them",
+            "mass": Misfit(("a throttle of 0.60", "it is 0."), uri=f"{self.uri}?hover_throttle=0.6"),
+        }
+
+    def _occupy(self) -> None:
+        fcntl.flock(self._slave, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def pose(self) -> tuple[Array, Array]:
         """Return position and orientation, as motion capture would."""

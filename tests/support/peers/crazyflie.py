@@ -21,6 +21,7 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.kinds.quadrotor.spec import load_quadrotor
+from tests.support.peers import Misfit
 from tests.support.peers._airframe import Airframe, G
 
 TICK_S = 0.004
@@ -115,6 +116,18 @@ class CrazyfliePeer:
 
     def rest(self) -> dict[str, Array]:
         return {"rates_thrust": np.array([0.0, 0.0, 0.0, 0.3 * G])}
+
+    def misfits(self) -> dict[str, Misfit | str]:
+        estimator = self.parameters["stabilizer.estimator"]
+        return {
+            "in use": "a radio that another program has is refused by its library",
+            "answers twice": "answers of two with one address cannot be told apart",
+            "firmware": Misfit(("protocol 3", "needs 4"), lambda: setattr(self, "protocol", 3)),
+            "calibration": Misfit(("stabilizer.estimator is 1", "must be 2"), lambda: estimator.__setitem__(1, 1)),
+            "joints": "it does not tell its motors, and has four",
+            "limits": "it tells no limits of its rates",
+            "mass": Misfit(("hover_thrust=9000", "hovers at about"), uri=f"{self.uri}?hover_thrust=9000"),
+        }
 
     def lose_link(self) -> None:
         self._linked = False

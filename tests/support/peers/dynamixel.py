@@ -15,6 +15,7 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.kinds.manipulator.spec import Manipulator
+from tests.support.peers import Misfit
 from tests.support.peers._dynamixel import (
     ACCESS,
     EVERYBODY,
@@ -56,7 +57,7 @@ class Xl330:
         self.put(GOAL_PWM, 885, 2)
         self.put(36, 885, 2)
         self.put(VOLTAGE, 50, 2)
-        for address, value in {NUMBER: number, MODE: 3, HOTTEST: 70, LEVEL: 2, TEMPERATURE: 30, 8: 3}.items():
+        for address, value in {NUMBER: number, 6: 46, MODE: 3, HOTTEST: 70, LEVEL: 2, TEMPERATURE: 30, 8: 3}.items():
             self.table[address] = value
         self.move_to(0.5 * (low + high), 0.0)
 
@@ -129,6 +130,24 @@ class DynamixelPeer(TerminalPeer):
     def rest(self) -> dict[str, Array]:
         middle = [0.5 * (joint.lower + joint.upper) for joint in self.robot.drives]
         return {"joint_target": np.array(middle)}
+
+    def misfits(self) -> dict[str, Misfit | str]:
+        def twice() -> None:
+            self.servos.append(Xl330(4, 0, 4095, 0))
+            self.move.at.append(0.0)  # type: ignore[attr-defined]
+
+        servo = self.servos[2]
+        return {
+            "in use": self.in_use(),
+            "answers twice": Misfit(("2 servos answer to the number 4", self.port), twice),
+            "firmware": Misfit(
+                ("Servo 3 (elbow_flex) has the firmware 30", "from 38 on"), lambda: servo.table.__setitem__(6, 30)
+            ),
+            "calibration": Misfit(("so100 needs its calibration", "calibration=FILE"), uri=f"serial://{self.port}"),
+            "joints": Misfit(("Servo 3 (elbow_flex) does not answer",), lambda: servo.table.__setitem__(NUMBER, 9)),
+            "limits": Misfit(("has range_max 3000", "says"), lambda: servo.put(HIGH, 3000)),
+            "mass": "servos measure no weight; a load beyond the torque limit shows on /diagnostics",
+        }
 
     def tick(self, passed_s: float) -> None:
         for servo in self.servos:

@@ -15,6 +15,7 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.kinds.manipulator.spec import Manipulator
+from tests.support.peers import Misfit
 from tests.support.peers._servos import Lag, Move, calibration, ranges
 from tests.support.peers._terminal import TerminalPeer
 
@@ -35,7 +36,18 @@ class Sts3215:
         for address, value in ((MODEL, 777), (LOW, low), (HIGH, high), (GOAL, at), (48, 1000), (16, 1000)):
             self.put(address, value)
         self.put(OFFSET, -offset | 0x800 if offset < 0 else offset)
-        single = {NUMBER: number, STATUS_LEVEL: 1, HOTTEST: 70, 14: 80, 15: 40, VOLTAGE: 74, TEMPERATURE: 30, 55: 1}
+        single = {
+            NUMBER: number,
+            0: 3,
+            1: 10,
+            STATUS_LEVEL: 1,
+            HOTTEST: 70,
+            14: 80,
+            15: 40,
+            VOLTAGE: 74,
+            TEMPERATURE: 30,
+            55: 1,
+        }
         for address, value in single.items():
             self.memory[address] = value
         self.move_to(at, 0.0)
@@ -107,6 +119,24 @@ class FeetechPeer(TerminalPeer):
     def rest(self) -> dict[str, Array]:
         middle = [0.5 * (joint.lower + joint.upper) for joint in self.robot.drives]
         return {"joint_target": np.array(middle)}
+
+    def misfits(self) -> dict[str, Misfit | str]:
+        def twice() -> None:
+            self.servos.append(Sts3215(4))
+            self.move.at.append(0.0)  # type: ignore[attr-defined]
+
+        servo = self.servos[2]
+        return {
+            "in use": self.in_use(),
+            "answers twice": Misfit(("2 servos answer to the number 4", self.port), twice),
+            "firmware": Misfit(
+                ("Servo 3 (elbow_flex) has the firmware 2", "of 3"), lambda: servo.memory.__setitem__(0, 2)
+            ),
+            "calibration": Misfit(("so100 needs its calibration", "calibration=FILE"), uri=f"serial://{self.port}"),
+            "joints": Misfit(("Servo 3 (elbow_flex) does not answer",), lambda: servo.memory.__setitem__(NUMBER, 9)),
+            "limits": Misfit(("has range_max 3000", "says"), lambda: servo.put(HIGH, 3000)),
+            "mass": "servos measure no weight; a load beyond the torque limit shows on /diagnostics",
+        }
 
     def tick(self, passed_s: float) -> None:
         goals, torques = [float(servo.goal) for servo in self.servos], [servo.torque for servo in self.servos]

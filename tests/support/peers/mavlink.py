@@ -12,6 +12,7 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.kinds.quadrotor.spec import load_quadrotor
+from tests.support.peers import Misfit
 from tests.support.peers._airframe import Airframe, G
 from tests.support.peers._mavlink_wire import frame, frames
 
@@ -88,6 +90,21 @@ class Autopilot:
 
     def rest(self) -> dict[str, Array]:
         return {"rates_thrust": np.array([0.0, 0.0, 0.0, 0.3 * G])}
+
+    def misfits(self) -> dict[str, Misfit | str]:
+        def becomes(name: str, value: object) -> Callable[[], None]:
+            return lambda: setattr(self, name, value)
+
+        port = self._socket.getsockname()[1]
+        return {
+            "in use": Misfit((f"127.0.0.1:{port} is in use",), uri=f"udpin://127.0.0.1:{port}"),
+            "answers twice": Misfit(("systems 1, 7",), becomes("systems", [1, 7])),
+            "firmware": Misfit(("1.11.3", "1.13"), becomes("version", (1, 11, 3))),
+            "calibration": "its own checks refuse the arming in words, which are passed on",
+            "joints": Misfit(("type 1", "type 2"), becomes("vehicle", 1)),
+            "limits": "PX4 and ArduPilot take rates as they are; what they cannot reach shows in the rates measured",
+            "mass": Misfit(("0.55", "it is 0.14"), uri=f"{self.uri}?hover_thrust=0.1"),
+        }
 
     def lose_link(self) -> None:
         self._linked = False

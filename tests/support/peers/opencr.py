@@ -10,11 +10,14 @@ from __future__ import annotations
 import math
 import struct
 import time
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.robots import load_robot
+from tests.support.peers import Misfit
 from tests.support.peers._dynamixel import ACCESS, EVERYBODY, LENGTH, PING, READ, STATUS, WRITE, packed, split
 from tests.support.peers._terminal import TerminalPeer
 
@@ -35,7 +38,7 @@ class OpenCrPeer(TerminalPeer):
 
     def __init__(self) -> None:
         super().__init__()
-        self.robot = load_robot("turtlebot3_burger")
+        self.robot: Any = load_robot("turtlebot3_burger")
         self.table = bytearray(SIZE)
         self.put("<HIBB", 0, 0x5000, 1, 10, NUMBER)
         self.put("<b", DEVICE_STATUS, 1)
@@ -60,6 +63,19 @@ class OpenCrPeer(TerminalPeer):
 
     def rest(self) -> dict[str, Array]:
         return {"twist": np.zeros(2)}
+
+    def misfits(self) -> dict[str, Misfit | str]:
+        base = self.robot
+        faster = replace(base, limits=replace(base.limits, linear_velocity_m_s=0.5))
+        return {
+            "in use": self.in_use(),
+            "answers twice": "one board is at the end of a USB cable",
+            "firmware": Misfit(("TurtleBot3 Waffle", "0.287 m", "0.160 m"), lambda: self.put("<I", 2, 2)),
+            "calibration": "there is nothing to calibrate",
+            "joints": Misfit(("no connection with its motors", "-1"), lambda: self.put("<b", DEVICE_STATUS, -1)),
+            "limits": Misfit(("0.22 m/s", "0.50 m/s"), lambda: setattr(self, "robot", faster)),
+            "mass": "it measures no weight",
+        }
 
     def put(self, layout: str, address: int, *values: float) -> None:
         struct.pack_into(layout, self.table, address, *values)

@@ -13,6 +13,7 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.robots import load_robot
+from tests.support.peers import Misfit
 from tests.support.peers._terminal import TerminalPeer
 
 MOTORS_ON, STOPPED, WATCHDOG, FAULT, LOW = 1, 2, 4, 8, 16
@@ -61,6 +62,17 @@ class SerialBasePeer(TerminalPeer):
 
     def rest(self) -> dict[str, Array]:
         return {"twist": np.zeros(2)}
+
+    def misfits(self) -> dict[str, Misfit | str]:
+        return {
+            "in use": self.in_use(),
+            "answers twice": "one base is at the end of a cable",
+            "firmware": Misfit(("version 2", "version 1"), lambda: setattr(self, "version", 2)),
+            "calibration": "there is nothing to calibrate",
+            "joints": Misfit(("radius 0.0500 m", "0.0330 m"), lambda: setattr(self, "radius", 0.05)),
+            "limits": Misfit(("0.100 m/s", "0.220 m/s"), lambda: setattr(self, "linear", 0.1)),
+            "mass": "it measures no weight",
+        }
 
     def press_stop(self, pressed: bool) -> None:
         """Press or release the emergency stop; the motors stay off until they are powered again."""

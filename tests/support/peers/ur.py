@@ -24,6 +24,7 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.kinds.manipulator.spec import Manipulator
+from tests.support.peers import Misfit
 
 STEP_S = 0.008
 LAG_S = 0.05
@@ -129,6 +130,21 @@ class UrPeer:
 
     def rest(self) -> dict[str, Array]:
         return {"joint_target": np.array([joint.rest for joint in self.robot.drives])}
+
+    def misfits(self) -> dict[str, Misfit | str]:
+        def becomes(name: str, value: object) -> Callable[[], None]:
+            return lambda: setattr(self, name, value)
+
+        register = "input_int_register_24"
+        return {
+            "in use": Misfit(("another client uses", register), becomes("taken", register)),
+            "answers twice": "one controller is at an address",
+            "firmware": Misfit(("PolyScope 3.15", "5.11"), becomes("version", (3, 15, 0, 1))),
+            "calibration": "it is calibrated by its maker, and its links are compared",
+            "joints": Misfit(("is not a ur5e", "1.024 m from its axis", "0.850"), becomes("forearm", -0.5723)),
+            "limits": Misfit(("2.000 rad/s", "3.142"), becomes("speed_limit", 2.0)),
+            "mass": Misfit(("0.00 kg", "1.20 kg"), becomes("payload", 0.0)),
+        }
 
     def lose_link(self) -> None:
         self._lost = True

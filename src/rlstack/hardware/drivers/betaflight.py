@@ -28,6 +28,8 @@ from rlstack.robots.spec import STANDARD_GRAVITY
 
 OPTIONS = {"baud": 115200, "hover_throttle": 0.0, "board": "", "pilot": False, "any_version": False}
 
+HOVER_RATIO = 1.6
+"""How far hovering by the URI and by the robot file may be apart."""
 _CONNECT_S = 1.0
 _ARM_S = 3.0
 """How long arming may take."""
@@ -217,6 +219,12 @@ class BetaflightBackend:
         self._throttle = Throttle(
             self.robot, settings.idle, settings.throttle_low_us, self._uri.options["hover_throttle"]
         )
+        by_file = Throttle(self.robot, settings.idle, settings.throttle_low_us).hover
+        if not by_file / HOVER_RATIO < self._throttle.hover < by_file * HOVER_RATIO:
+            raise UserError(
+                f"The URI says that {self.robot.name} hovers at a throttle of {self._throttle.hover:.2f}, and by mass"
+                f" and motors of the robot file it is {by_file:.2f}: correct the one that is wrong."
+            )
         if not 0.0 < self._throttle.hover < 1.0:
             raise UserError(
                 f"By the robot file {self.robot.name} would hover at a throttle of {self._throttle.hover:.2f}, idling"

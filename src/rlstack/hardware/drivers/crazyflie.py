@@ -44,6 +44,8 @@ FULL_THRUST, MOST_THRUST = 65536, 60000
 """What the commander's thrust counts to, and the most that it passes on."""
 FULL_THRUST_KG = 0.060
 """What the four motors lift at full thrust: the firmware's curve, which compensates the battery's voltage."""
+HOVER_RATIO = 1.6
+"""How far hovering by the URI and by the mass may be apart."""
 RATE_SHARE = 0.7
 WATCHDOG_S = 0.1
 SUPERVISOR_PROTOCOL = 12
@@ -78,7 +80,13 @@ class Crazyflie:
         self._uri = parse_uri(uri, "crazyflie", EXAMPLES, OPTIONS)
         self._check_address()
         mass = robot.body.mass_kg
-        self._hover = self._uri.options["hover_thrust"] or FULL_THRUST * mass / FULL_THRUST_KG
+        by_mass = FULL_THRUST * mass / FULL_THRUST_KG
+        self._hover = self._uri.options["hover_thrust"] or by_mass
+        if not by_mass / HOVER_RATIO < self._hover < by_mass * HOVER_RATIO and self._hover < MOST_THRUST:
+            raise UserError(
+                f"The URI '{uri}' has hover_thrust={self._hover}, and {self.robot.name} with the {mass} kg of its robot"
+                f" file hovers at about {by_mass:.0f}: correct the one that is wrong."
+            )
         if not 0 < self._hover < MOST_THRUST:
             raise UserError(
                 f"A Crazyflie does not lift {self.robot.name}: hovering with {mass} kg takes a thrust of"

@@ -29,6 +29,7 @@ OPENCR = BusKind(
     models={0x5000: "TurtleBot3"},
     settings=(0, 10),
     model=Register(0, 2),
+    firmware=Register(6),
 )
 _ID = 200
 # ROBOTIS, OpenCR's firmware for TurtleBot3: the control table
@@ -49,8 +50,12 @@ _BLOCK = (10, 134)
 """What is read at once, from the clock to the wheels' positions."""
 _SPEED_RAD_S = 0.229 * 2.0 * math.pi / 60.0
 _TICK_RAD = 2.0 * math.pi / 4096
-_MODELS = {1: ("Burger", 0.033, 0.160), 2: ("Waffle", 0.033, 0.287), 3: ("Waffle Pi", 0.033, 0.287)}
-"""Names, wheel radius and distance between the wheels, m, by model information."""
+_MODELS = {
+    1: ("Burger", 0.033, 0.160, 0.22, 2.84),
+    2: ("Waffle", 0.033, 0.287, 0.26, 1.82),
+    3: ("Waffle Pi", 0.033, 0.287, 0.26, 1.82),
+}
+"""Names, wheel radius and distance between the wheels, m, and top speeds, m/s and rad/s, by model information."""
 _BEAT_S = 0.1
 """The board forgets commands 0.5 s after the last heartbeat."""
 _SAME = 0.01
@@ -89,7 +94,7 @@ class OpenCr(LinkedBase):
         bus.open()
         bus.find()
         kind = bus.setting(_KIND)[_ID]
-        name, radius, track = _MODELS.get(kind, (f"model {kind}", math.nan, math.nan))
+        name, radius, track, *fastest = _MODELS.get(kind, (f"model {kind}", *4 * (math.nan,)))
         for what, theirs, ours in (
             ("wheels of radius", radius, self._wheels.radius_m),
             ("a track of", track, self._wheels.track_m),
@@ -100,7 +105,17 @@ class OpenCr(LinkedBase):
                     f" m, and the robot file of {self.robot.name} has {ours:.3f} m: flash the right one, or give the"
                     " right file."
                 )
-        self.report["firmware"] = f"OpenCR of a TurtleBot3 {name}"
+        limits = self._base.limits
+        for what, theirs, ours in (
+            ("m/s", fastest[0], limits.linear_velocity_m_s),
+            ("rad/s", fastest[1], limits.angular_velocity_rad_s),
+        ):
+            if ours > (1.0 + _SAME) * theirs:
+                raise UserError(
+                    f"The OpenCR on {bus.port_name} drives a TurtleBot3 {name} at {theirs:.2f} {what} at most, and the"
+                    f" robot file of {self.robot.name} allows {ours:.2f} {what}: lower the robot file's limit."
+                )
+        self.report["firmware"] = f"OpenCR of a TurtleBot3 {name}, version {bus.setting(OPENCR.firmware)[_ID]}"
         self._beaten_s, self._millis = -math.inf, -1
         self._first()
         if self.trouble:

@@ -195,6 +195,11 @@ class UrArm(LinkedRobot):
             },
         )
 
+    def health(self) -> tuple[str, dict[str, Any]]:
+        """Return why it does not move, and what its controller says of itself."""
+        known = ("robot_mode", "safety_mode", "speed_scaling", "payload")
+        return self.trouble, {name: self.state[name] for name in known if name in self.state}
+
     @property
     def _there(self) -> RtdeSession:
         if self._session is None:

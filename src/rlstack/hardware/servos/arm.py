@@ -23,6 +23,9 @@ from rlstack.robots.joints import clip_targets
 _LOW_VOLTAGE_S = 0.5
 """How long the voltage may be low: it dips while servos accelerate."""
 
+_NEAR_C, _NEAR_LOAD = 5.0, 0.9
+"""From how many degrees below the most, and from what share of the torque on, a servo is warned of."""
+
 
 class ServoArm(LinkedRobot):
     """One arm. It is limp until its first command, which first sets every goal to where the joint is.
@@ -120,6 +123,8 @@ class ServoArm(LinkedRobot):
         self._same_calibration("range_max", kind.range_max, lambda motor: motor.range_max)
         if kind.drive_mode is not None:
             self._same_calibration("drive_mode", kind.drive_mode, lambda motor: motor.drive_mode, 0x01)
+        versions = sorted(set(bus.setting(kind.firmware).values()))
+        self.report["firmware"] = f"{kind.name}, version {', '.join(map(str, versions))}"
         self._present.clear()
         self._low_since = None
         end = time.monotonic() + 1.0
@@ -166,6 +171,23 @@ class ServoArm(LinkedRobot):
         turns = np.sign([scale.rad_per_tick for scale in self._scales])
         signals = {"joint_position": np.array(position), "joint_velocity": turns * velocity}
         return Reading(0.5 * (start + took), signals)
+
+    def health(self) -> tuple[str, dict[str, Any]]:
+        """Return each servo's load, voltage and temperature, and a warning of one that is near a limit."""
+        state, most = dict(self.state), self._options["temperature_max"]
+        near = []
+        for name, now in state.items():
+            if now["temperature"] > most - _NEAR_C:
+                near.append(f"{name} has {now['temperature']:.0f} degrees, {most:.0f} are allowed")
+            if abs(now["load"]) > _NEAR_LOAD * self._options["torque"]:
+                near.append(f"{name} has a load of {100.0 * abs(now['load']):.0f}%: does it press against something?")
+        figures: dict[str, Any] = {
+            name: f"load {100.0 * now['load']:.0f}%, {now['voltage']:.1f} V, {now['temperature']:.0f} degrees"
+            for name, now in state.items()
+        }
+        if len(latencies := sorted(self.bus.latencies_s.copy())) > 1:
+            figures["bus, median"] = f"{1e3 * latencies[len(latencies) // 2]:.1f} ms"
+        return self.trouble or "; ".join(near), figures
 
     def _counts(self, answers: list[Answer], register: Register) -> Array:
         first = self.KIND.present[0]

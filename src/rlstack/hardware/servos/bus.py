@@ -197,6 +197,14 @@ class ServoBus(Generic[Kind]):
             if number not in self.kind.models:
                 known = ", ".join(f"{name} ({count})" for count, name in self.kind.models.items())
                 raise UserError(f"{self.servo(one)} has the model number {number}, and must be one of {known}.")
+        oldest, newest = self.kind.firmwares
+        for one, version in self.setting(self.kind.firmware).items():
+            if not oldest <= version <= newest:
+                wanted = str(oldest) if oldest == newest else f"from {oldest} on"
+                raise UserError(
+                    f"{self.servo(one)} has the firmware {version}, and the registers are known of {wanted}: update it"
+                    " by its maker's program."
+                )
 
     def setting(self, register: Register) -> dict[int, int]:
         """Return a register of every servo, of the block ``settings`` as :meth:`find` has read it."""

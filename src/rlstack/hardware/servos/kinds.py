@@ -126,6 +126,10 @@ class BusKind:
     """Address and size of the block with ``model`` and everything else that is checked before anything moves. No other
     question has an answer of this size, so that a late one is not taken for it."""
     model: Register
+    firmware: Register
+    """The firmware's version."""
+    firmwares: tuple[int, int] = (0, 255)
+    """The oldest and newest that the registers hold for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,8 +183,10 @@ FEETECH = ServoKind(  # Feetech, memory table and communication protocol of the 
     packets=FeetechPackets,
     baud=1_000_000,
     models={777: "STS3215", 2825: "STS3250"},
-    settings=(3, 37),
+    settings=(0, 40),
     model=Register(3, 2),
+    firmware=Register(0),
+    firmwares=(3, 3),
     mode=Register(33),
     position_modes={0: "position"},
     homing_offset=Register(31, 2, sign_bit=11),
@@ -234,6 +240,8 @@ DYNAMIXEL = ServoKind(  # ROBOTIS e-Manual, control table of the X series, proto
     },
     settings=(0, 56),
     model=Register(0, 2),
+    firmware=Register(6),
+    firmwares=(38, 255),  # older ones have no bus watchdog
     mode=Register(11),
     position_modes={3: "position", 4: "extended position", 5: "current-based position"},
     homing_offset=Register(20, 4, signed=True),
