@@ -99,6 +99,7 @@ EXTRAS = {
         "feetech-servo-sdk>=1.0",
         "gymnasium>=1.1",
         "hypothesis>=6.100",
+        "leapp>=0.7",  # writes and reads the bundles of Isaac Lab that are imported and exported
         "mypy>=1.13",
         "onnxscript>=0.5",
         "opencv-python-headless>=4.10",
@@ -114,6 +115,7 @@ EXTRAS = {
         "pytest-xdist>=3.6",
         "rosbags>=0.11",
         "ruff>=0.9",
+        "skrl>=2.1",
         "stable-baselines3>=2.4",
         "types-PyYAML",
         "usd-core>=24.5",  # what stands in for Isaac Sim in the tests reads real USD stages with it

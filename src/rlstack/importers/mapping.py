@@ -73,6 +73,8 @@ class NetworkSettings:
 
     activation: str = ""
     """Of the hidden layers, such as elu: where the file has weights only."""
+    output_activation: str = ""
+    """After the last layer, such as tanh: skrl's file does not have it; default: none."""
     statistics: str = ""
     """A file with the observation's statistics, relative to the mapping: stable-baselines3's vecnormalize.pkl."""
 

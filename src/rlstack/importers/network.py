@@ -168,7 +168,8 @@ def read_weights(data: bytes, where: str) -> dict[str, Any]:
     try:
         found = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises many kinds for what is no checkpoint
-        said = " ".join(str(error).split())[:200]
+        said = " ".join(str(error).partition("WeightsUnpickler error:")[2].split() or str(error).split())
+        said = said.partition(" Please use")[0].rstrip(".")[:200]
         raise UserError(
             f"{where} cannot be read as weights alone: {said}. rlstack never runs code from a file, as unpickling"
             " would. Save the state dictionary (torch.save(model.state_dict(), ...))."

@@ -1,4 +1,4 @@
-"""A model of stable-baselines3 (.zip): the actor of PPO or A2C, with the statistics of VecNormalize.
+"""A model of stable-baselines3 (.zip): the actor of PPO, A2C, SAC, TD3 or DDPG, with the statistics of VecNormalize.
 
 The weights are read as weights alone. ``vecnormalize.pkl`` is a pickle, which could run code: it is read by a reader
 that builds arrays of numbers only, and for everything else an empty shell.
@@ -11,6 +11,7 @@ import json
 import pickle
 import re
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,18 +47,19 @@ _ACTIVATIONS = {
 
 
 class Actor(nn.Module):
-    """Normaliser and layers; the mean of the distribution."""
+    """Normaliser, layers, and the squashing of SAC, TD3 and DDPG; what is answered without exploration."""
 
-    def __init__(self, layers: nn.Module, statistics: tuple[Tensor, Tensor, float] | None) -> None:
+    def __init__(self, layers: nn.Module, squash: bool, statistics: tuple[Tensor, Tensor, float] | None) -> None:
         super().__init__()
-        self.layers, self.statistics = layers, statistics
+        self.layers, self.squash, self.statistics = layers, squash, statistics
 
     def forward(self, observation: Tensor) -> tuple[Tensor, ...]:
         """Map (batch, n) to actions (batch, m)."""
         if self.statistics is not None:
             mean, std, most = self.statistics
             observation = ((observation - mean) / std).clamp(-most, most)
-        return (self.layers(observation),)
+        actions = self.layers(observation)
+        return (torch.tanh(actions) if self.squash else actions,)
 
 
 def read_stable_baselines3(path: Path, settings: NetworkSettings, folder: Path) -> Network:
@@ -72,18 +74,32 @@ def read_stable_baselines3(path: Path, settings: NetworkSettings, folder: Path) 
             about = json.loads(archive.read("data"))
     except (zipfile.BadZipFile, KeyError, ValueError) as error:
         raise UserError(f"{where} is no model of stable-baselines3 ({error}): it needs policy.pth and data.") from error
-    statistics = None
-    if "mlp_extractor.policy_net.0.weight" in weights or "action_net.weight" in weights:
-        activation, hidden = _activation(settings, about, "tanh"), "mlp_extractor.policy_net."
-    else:
-        raise UserError(f"{where} has no actor of PPO or A2C with a vector as observation. It has {shown(weights)}.")
-    below = perceptron(weights, hidden, activation, where)
-    layers = nn.Sequential(*below.children(), ACTIVATIONS[activation](), linear(weights, "action_net", where))
+    hidden, last, squash, default = _layout(weights, where)
+    if (squash and "actor.mu.0.weight" in weights and last) or '"squash_output": true' in json.dumps(about):
+        raise UserError(
+            f"{where} explores by states (use_sde), which changes its actor: train it without, or use ONNX."
+        )
+    activation = _activation(settings, about, default)
+    layers = perceptron(weights, hidden, activation, where)
+    if last:
+        layers = nn.Sequential(*layers.children(), ACTIVATIONS[activation](), linear(weights, last, where))
     first = next(layers.children())
     assert isinstance(first, nn.Linear)
-    if settings.statistics:
-        statistics = _statistics(folder / settings.statistics, first.in_features)
-    return torch_network(Actor(layers, statistics), first.in_features, {})
+    statistics = _statistics(folder / settings.statistics, first.in_features) if settings.statistics else None
+    return torch_network(Actor(layers, squash, statistics), first.in_features, {})
+
+
+def _layout(weights: Mapping[str, Any], where: str) -> tuple[str, str, bool, str]:
+    """Return the prefix of the hidden layers, the last layer's name, whether tanh follows, and the usual activation."""
+    if "action_net.weight" in weights:
+        return "mlp_extractor.policy_net.", "action_net", False, "tanh"
+    if "actor.latent_pi.0.weight" in weights:
+        return "actor.latent_pi.", "actor.mu", True, "relu"
+    if "actor.mu.0.weight" in weights:
+        return "actor.mu.", "", True, "relu"
+    raise UserError(
+        f"{where} has no actor of PPO, A2C, SAC, TD3 or DDPG with a vector as observation. It has {shown(weights)}."
+    )
 
 
 def _activation(settings: NetworkSettings, about: dict[str, Any], default: str) -> str:
