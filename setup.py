@@ -59,6 +59,8 @@ EXTRAS = {
     "navigation": ["scipy>=1.13"],
     # the fastest line around a race track, against which laps are measured, as a nonlinear programme
     "racing": ["casadi>=3.6"],
+    # the initial values of LEAPP bundles, which `rlstack import` reads and `rlstack export` writes
+    "leapp": ["safetensors>=0.5"],
     # tasks as Gymnasium environments: the interface that other learning libraries take
     "gym": ["gymnasium>=1.1", "torch>=2.6", "llvmlite>=0.45", "scipy>=1.13"],
     # the same on a GPU; hundreds of MB that a machine without one does not need
@@ -115,6 +117,7 @@ EXTRAS = {
         "pytest-xdist>=3.6",
         "rosbags>=0.11",
         "ruff>=0.9",
+        "safetensors>=0.5",
         "skrl>=2.1",
         "stable-baselines3>=2.4",
         "types-PyYAML",

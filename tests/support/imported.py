@@ -65,14 +65,17 @@ def drawn(rng: np.random.Generator) -> dict[str, np.ndarray]:
     return {n: rng.normal(0.0, 0.5, 3) for n in names} | {"orientation": frames.normalise(rng.normal(size=4))}
 
 
-def fly(folder: Path, source: str, file: Path, own: Any, steps: int = 300, **changes: Any) -> None:
-    """Import a file, and compare its steps with the library's own forward, with the recording as proof."""
+def fly(folder: Path, source: str, file: Path, own: Any, steps: int = 300, order: Any = None, **changes: Any) -> None:
+    """Import a file, and compare its steps with the library's own forward, with the recording as proof.
+
+    ``order`` holds the indices of :func:`observed` in the network's order; ``changes`` go into the mapping.
+    """
     out, rng = folder / "policy.onnx", np.random.default_rng(1)
     chosen = mapping(folder, **changes)
     rows, observations, actions = [drawn(rng) for _ in range(steps)], [], []
     previous = np.zeros(4)
     for row in rows:
-        observations.append(observed(row, previous))
+        observations.append(observed(row, previous)[slice(None) if order is None else order])
         actions.append(own(observations[-1]))
         previous = np.clip(actions[-1], -1.0, 1.0)
     recording: dict[str, Any] = {n: np.stack([row[n] for row in rows]) for n in rows[0]}

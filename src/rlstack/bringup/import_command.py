@@ -21,9 +21,10 @@ class Import:
     """
 
     source: tyro.conf.Positional[_File]
-    """The trained policy: rsl_rl's model_<n>.pt, stable-baselines3's .zip."""
+    """The trained policy: rsl_rl's model_<n>.pt, stable-baselines3's .zip, skrl's agent_<n>.pt, a LEAPP bundle's YAML
+    file, or an .onnx file."""
     from_: Annotated[str, tyro.conf.arg(name="from", metavar="SOURCE")]
-    """Where it comes from: rsl_rl or stable_baselines3."""
+    """Where it comes from: rsl_rl, stable_baselines3, skrl, leapp or onnx."""
     map: _File
     """The mapping, YAML."""
     robot: str
@@ -41,6 +42,7 @@ class Import:
         from rlstack.robots import load_robot
 
         import_library("torch", "train")
+        from rlstack.importers.fit import fitted
         from rlstack.importers.mapping import read_mapping, resolve
         from rlstack.importers.policy import import_policy
 
@@ -48,6 +50,7 @@ class Import:
         mapping = read_mapping(self.map)
         plan = resolve(mapping, robot, str(self.map))
         network = SOURCES.load(self.from_)(self.source, mapping.network, self.map.parent)
+        plan = fitted(plan, network, f"{self.map} for {self.source}")
         contract, parity = import_policy(plan, network, robot, self.source, self.from_, self.out, self.recorded)
         print(f"{self.out}: {contract.name}, for {robot.name} at {contract.rate_hz:g} Hz")
         print(f"  inputs  {', '.join(port.name for port in contract.inputs)}")

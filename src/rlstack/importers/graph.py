@@ -13,7 +13,6 @@ from rlstack.errors import UserError
 from rlstack.importers.mapping import CONSTANT, PREVIOUS_ACTION, Plan, ResolvedTerm
 from rlstack.importers.network import ACTIONS, OBSERVATION, Network, to_onnx
 from rlstack.policies.contract import NEXT_STATE_PREFIX, STATE_PREFIX, Contract
-from rlstack.tasks.core.onnx_tracing import OPSET
 from rlstack.tasks.core.pipeline import rotation_matrix, to_body, to_world
 from rlstack.training.export import valid
 
@@ -133,7 +132,7 @@ def policy_model(plan: Plan, contract: Contract, network: Network) -> onnx.Model
     try:
         parts = [
             compose.add_prefix(part, prefix, rename_inputs=False, rename_outputs=False)
-            for part, prefix in ((front, "mapping."), (_at_opset(network.model), "network."), (back, "command."))
+            for part, prefix in ((front, "mapping."), (network.model, "network."), (back, "command."))
         ]
         for part in parts:
             part.ir_version = max(p.ir_version for p in parts)
@@ -145,13 +144,6 @@ def policy_model(plan: Plan, contract: Contract, network: Network) -> onnx.Model
     if not uses_previous_action(plan):
         _without(joined, previous)
     return joined
-
-
-def _at_opset(model: onnx.ModelProto) -> onnx.ModelProto:
-    versions = {entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")}
-    if versions == {OPSET}:
-        return model
-    return onnx.version_converter.convert_version(model, OPSET)
 
 
 def _without(model: onnx.ModelProto, state: str) -> None:

@@ -47,6 +47,8 @@ class Term:
     clip: tuple[float, float] | None = None
     values: tuple[float, ...] = ()
     """Of ``constant``: the numbers."""
+    input: str = ""
+    """Of a network with several inputs: the one that this term is a part of."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +79,10 @@ class NetworkSettings:
     """After the last layer, such as tanh: skrl's file does not have it; default: none."""
     statistics: str = ""
     """A file with the observation's statistics, relative to the mapping: stable-baselines3's vecnormalize.pkl."""
+    output: str = ""
+    """Of a graph with several outputs: the actions."""
+    states: dict[str, str] = field(default_factory=dict)
+    """Of an ONNX graph: recurrent inputs, each with the output that feeds it in the next step."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +103,8 @@ class ResolvedTerm:
     term: Term
     order: tuple[int, ...]
     """Indices into what the form gives."""
+    names: tuple[str, ...]
+    """Of the elements, or nothing."""
     minus: tuple[float, ...]
     scale: tuple[float, ...]
     turn: str = ""
@@ -232,7 +240,7 @@ def _term(term: Term, actions: int, robot: RobotSpec, at: str) -> ResolvedTerm:
     if term.clip and not term.clip[0] < term.clip[1]:
         raise UserError(f"{at}: clip {list(term.clip)}: the lower end must come first.")
     minus, scale = (_each(getattr(term, n), names, len(order), f"{at}: {n}") for n in ("minus", "scale"))
-    return ResolvedTerm(term, order, minus, scale, turn)
+    return ResolvedTerm(term, order, names, minus, scale, turn)
 
 
 def _order(

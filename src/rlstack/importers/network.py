@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,7 +18,7 @@ from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.importers.mapping import NetworkSettings
 from rlstack.policies.contract import NEXT_STATE_PREFIX, STATE_PREFIX
-from rlstack.tasks.core.onnx_tracing import trace_to_onnx
+from rlstack.tasks.core.onnx_tracing import OPSET, trace_to_onnx
 
 OBSERVATION, ACTIONS = "network_observation", "network_actions"
 """Names of the graph's input (batch, n) and output (batch, m)."""
@@ -45,6 +45,15 @@ Stepper = Callable[[Array], Array]
 
 
 @dataclass(frozen=True)
+class NetworkInput:
+    """A named part of the observation of a network with several inputs, or with one whose elements are named."""
+
+    name: str
+    size: int
+    element_names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Network:
     """A network as it was trained.
 
@@ -56,6 +65,9 @@ class Network:
         state: Shape of each state.
         start: Returns a stepper of the original for a new episode, which decides on parity.
         facts: What else to write into the policy file.
+        inputs: The parts of the observation in order, where they have names.
+        rate_hz: What it was trained at, where the file says so.
+        action_names: Joints or rotors in the order of the actions, where the file says so.
     """
 
     model: onnx.ModelProto
@@ -64,6 +76,9 @@ class Network:
     start: Callable[[], Stepper]
     state: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
+    inputs: tuple[NetworkInput, ...] = ()
+    rate_hz: float = 0.0
+    action_names: tuple[str, ...] = ()
 
 
 class Importer(Protocol):
@@ -109,6 +124,29 @@ def to_onnx(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of recurrent layers, whose batch is free all the same: parity tries ten
         return trace_to_onnx(module, inputs, outputs)
+
+
+def at_opset(model: onnx.ModelProto, where: str) -> onnx.ModelProto:
+    """Return a graph in the opset of rlstack's own; raise ``UserError`` if it cannot be converted."""
+    versions = {entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")}
+    if versions == {OPSET}:
+        return model
+    try:
+        return onnx.version_converter.convert_version(model, OPSET)
+    except Exception as error:  # onnx raises kinds of its own
+        said = " ".join(str(error).split())[:200]
+        raise UserError(f"{where}: opset {sorted(versions)} cannot be converted to {OPSET}: {said}.") from error
+
+
+def check_settings(settings: NetworkSettings, source: str, *taken: str) -> None:
+    """Raise ``UserError`` if the mapping has settings that a source does not take."""
+    for entry in fields(settings):
+        given = getattr(settings, entry.name)
+        if given and entry.name not in taken:
+            raise UserError(
+                f"network.{entry.name} is not for {source}, which takes {', '.join(taken) or 'no settings'}: leave it"
+                " out of the mapping."
+            )
 
 
 def perceptron(weights: Mapping[str, Tensor], prefix: str, activation: str, where: str) -> nn.Sequential:

@@ -46,27 +46,13 @@ class Parity:
     """Largest difference to recorded actions."""
 
 
-def check_sizes(plan: Plan, network: Network, source: Path, where: str) -> None:
-    """Raise ``UserError`` if mapping and network have other sizes."""
-    if plan.observation_size != network.observation_size:
-        raise UserError(
-            f"{where}: the observation has {plan.observation_size} numbers ({plan.sizes}), but the network in {source}"
-            f" takes {network.observation_size}."
-        )
-    if plan.action.size != network.action_size:
-        raise UserError(
-            f"{where}: the action has {plan.action.size} numbers for {plan.action.signal}, but the network in {source}"
-            f" gives {network.action_size}."
-        )
-
-
 def import_policy(
     plan: Plan, network: Network, robot: RobotSpec, source: Path, origin: str, path: Path, recorded: Path | None = None
 ) -> tuple[Contract, Parity]:
     """Write the policy file after comparing it with the original.
 
     Args:
-        plan: The mapping, checked against ``robot``.
+        plan: The mapping, checked against ``robot`` and ``network``.
         network: The original.
         robot: The robot.
         source: The original's file.
@@ -75,10 +61,9 @@ def import_policy(
         recorded: Recorded inputs of one episode, see :func:`read_recording`.
 
     Raises:
-        UserError: Sizes differ, the file would be refused, or it answers otherwise than the original; then nothing is
+        UserError: The file would be refused, or it answers otherwise than the original; then nothing is
             written.
     """
-    check_sizes(plan, network, source, str(path))
     state = {PREVIOUS_ACTION: (network.action_size,)} if uses_previous_action(plan) else {}
     contract = contract_for(
         robot,

@@ -66,10 +66,7 @@ def check_graph(model: onnx.ModelProto, contract: Contract, where: str) -> None:
     Raises:
         UserError: Names the problem, its place in the graph, and the remedy.
     """
-    _check_operators(model, where)
-    for owner, tensor in _tensors(model.graph):
-        _check_tensor(owner, tensor, where)
-    _check_attributes(model.graph, where)
+    check_content(model, where)
     inputs: dict[str, Shape] = {p.name: p.shape for p in contract.inputs}
     outputs: dict[str, Shape] = {p.name: p.shape for p in contract.outputs}
     inputs.update({STATE_PREFIX + s.name: s.shape for s in contract.state})
@@ -77,6 +74,14 @@ def check_graph(model: onnx.ModelProto, contract: Contract, where: str) -> None:
     constants = {t.name for t in model.graph.initializer} | {t.values.name for t in model.graph.sparse_initializer}
     _check_interface("input", [v for v in model.graph.input if v.name not in constants], inputs, where)
     _check_interface("output", list(model.graph.output), outputs, where)
+
+
+def check_content(model: onnx.ModelProto, where: str) -> None:
+    """Raise ``UserError`` for operators and weights that a policy may not have, whatever its interface."""
+    _check_operators(model, where)
+    for owner, tensor in _tensors(model.graph):
+        _check_tensor(owner, tensor, where)
+    _check_attributes(model.graph, where)
 
 
 def check_model(model: onnx.ModelProto, where: str) -> None:

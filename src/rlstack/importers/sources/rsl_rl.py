@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from rlstack.errors import UserError
 from rlstack.importers.mapping import NetworkSettings
-from rlstack.importers.network import MAX_BYTES, Network, perceptron, read_weights, shown, torch_network
+from rlstack.importers.network import MAX_BYTES, Network, check_settings, perceptron, read_weights, shown, torch_network
 from rlstack.yaml_files import read_bytes
 
 _EPSILON = 1e-2
@@ -48,6 +48,7 @@ class Actor(nn.Module):
 def read_rsl_rl(path: Path, settings: NetworkSettings, folder: Path) -> Network:
     """Return the actor of a checkpoint."""
     where = str(path)
+    check_settings(settings, "rsl_rl", "activation")
     holds = read_weights(read_bytes(path, "the checkpoint", MAX_BYTES), where)
     weights = holds.get("actor_state_dict", holds.get("model_state_dict"))
     if not isinstance(weights, dict):

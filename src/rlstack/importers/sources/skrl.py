@@ -21,6 +21,7 @@ from rlstack.importers.network import (
     ACTIVATIONS,
     MAX_BYTES,
     Network,
+    check_settings,
     linear,
     perceptron,
     read_weights,
@@ -56,6 +57,7 @@ class Actor(nn.Module):
 def read_skrl(path: Path, settings: NetworkSettings, folder: Path) -> Network:
     """Return the policy of a checkpoint."""
     where = str(path)
+    check_settings(settings, "skrl", "activation", "output_activation")
     holds = read_weights(read_bytes(path, "the checkpoint", MAX_BYTES), where)
     weights = holds.get("policy")
     if not isinstance(weights, Mapping) or not all(isinstance(w, Tensor) for w in weights.values()):

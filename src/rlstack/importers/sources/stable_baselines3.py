@@ -25,6 +25,7 @@ from rlstack.importers.network import (
     ACTIVATIONS,
     MAX_BYTES,
     Network,
+    check_settings,
     linear,
     perceptron,
     read_weights,
@@ -65,6 +66,7 @@ class Actor(nn.Module):
 def read_stable_baselines3(path: Path, settings: NetworkSettings, folder: Path) -> Network:
     """Return the actor of a model."""
     where = str(path)
+    check_settings(settings, "stable_baselines3", "activation", "statistics")
     data = read_bytes(path, "the model", MAX_BYTES)
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
