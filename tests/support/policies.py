@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -135,6 +136,26 @@ def write_constant_policy(
     for name in inputs[1:]:  # used, so that the graph takes them
         nodes.insert(0, helper.make_node("Identity", [name], [f"unused_{name}"]))
     return _write(path, robot, inputs, nodes, constants, rate_hz=rate_hz)
+
+
+def write_still_policy(path: Path, robot: Any, inputs: tuple[str, ...], command: str) -> Path:
+    """Write a policy of any robot that commands nothing but 0; it reads ``inputs`` and ignores them."""
+    contract = contract_for(robot, inputs, [command], name=path.stem, task="test")
+    contract = replace(contract, envelope=envelope_for(robot, contract.inputs, contract.rate_hz))
+    (given,), taken = contract.outputs, contract.inputs
+    nothing = np.zeros((int(taken[0].shape[0]), int(given.shape[0])), dtype=np.float32)
+    nodes = [helper.make_node("Identity", [port.name], [f"unused_{port.name}"]) for port in taken[1:]]
+    nodes.append(helper.make_node("MatMul", [taken[0].name, "nothing"], [command]))
+    graph = helper.make_graph(
+        nodes,
+        path.stem,
+        [_tensor(port.name, port.shape) for port in taken],
+        [_tensor(command, given.shape)],
+        [numpy_helper.from_array(nothing, "nothing")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+    write_policy(model, contract, path)
+    return path
 
 
 def write_counting_policy(path: Path, robot: Quadrotor) -> Path:

@@ -65,7 +65,7 @@ class Sitl:
         try:
             with (
                 SimulatedFlightController(folder, settings_of(robot), self.firmware) as firmware,
-                _Poses(self.namespace or robot.name) as poses,
+                Poses(self.namespace or robot.name) as poses,
             ):
                 print(f"Betaflight's firmware flies {robot.name}{'' if hurried else ', without real-time priority'}.")
                 print(
@@ -84,7 +84,7 @@ def _cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 
-class _Poses:
+class Poses:
     """Publishes poses on ``external_pose``; a context manager."""
 
     def __init__(self, namespace: str) -> None:

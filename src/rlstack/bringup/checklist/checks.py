@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from rlstack.arrays import Array
+from rlstack.bringup.checklist.poses import PoseFeed
 from rlstack.bringup.checklist.steps import Step
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import BACKENDS, Backend, Located, Reading
@@ -32,6 +33,7 @@ _MEASURE_S = WINDOW_S + 0.5
 _POLL_S = 0.002
 _OLD_S = 0.5
 """Age of a measurement at which the link counts as lost."""
+_DISCOVERY_S = 3.0
 _HAND_S = 60.0
 """How long a person has to move the robot by hand."""
 
@@ -61,6 +63,7 @@ class Bench:
         self.robot, self.driver, self.uri, self.policy = robot, driver, uri, policy
         self._make: Callable[[], Backend] = lambda: BACKENDS.load(driver)(robot, uri=uri)
         self._backend: Backend | None = None
+        self._poses: PoseFeed | None = None
         self._make()  # checks the URI
         self._loaded = load_policy(policy, robot=robot) if policy else None
 
@@ -76,10 +79,15 @@ class Bench:
             made = self._make()
             made.connect()
             self._backend = made
+            if isinstance(made, Located):
+                self._poses = PoseFeed(made, self.robot.name)
         return self._backend
 
     def close(self) -> None:
         """Take the actuators' power and release the driver."""
+        if self._poses is not None:
+            self._poses.close()
+            self._poses = None
         if self._backend is not None:
             self._backend.close()
             self._backend = None
@@ -211,6 +219,10 @@ class Bench:
     ) -> list[tuple[Reading, float]]:
         """Return the new readings of some seconds, each with the time at which it was read."""
         backend, found = self.backend, []
+        if self._poses is not None:  # they may not have been discovered yet
+            wait = time.monotonic() + _DISCOVERY_S
+            while not backend.read().signals and time.monotonic() < wait:
+                time.sleep(0.01)
         last_s, end = -np.inf, time.monotonic() + seconds
         while time.monotonic() < end:
             reading = backend.read()
@@ -220,10 +232,10 @@ class Bench:
                 if take is not None:
                     take(reading, now_s)
             time.sleep(_POLL_S)
-        if not found and isinstance(backend, Located):
+        if not found and self._poses is not None:
             raise NotNow(
-                "its place comes from external_pose, which is taken by `rlstack up deploy --dry-run`: its live check"
-                " holds rates, delays and noise against the policy"
+                f"its place comes from outside, and no pose comes on {self._poses.topic}: start motion capture, or"
+                " rlstack sitl for a simulated one"
             )
         if not found:
             raise CheckFailed(f"The driver '{self.driver}' measures nothing.")
