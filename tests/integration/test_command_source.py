@@ -58,6 +58,11 @@ class Robot:
         self.node.warn = lambda sentence, key="": self.warnings.append(sentence)
         for one in self.commanders:
             listener.until(lambda one=one: one.publisher.get_subscription_count() == 1, "discovery")
+        # a publisher's node is told by another message than the publisher itself
+        listener.until(lambda: {"guard", "joystick"} <= self.publishing(), "the names of the nodes")
+
+    def publishing(self) -> set[str]:
+        return {info.node_name for info in self.node.get_publishers_info_by_topic(f"/cf/{topics.ROTOR_COMMAND}")}
 
     def figures(self) -> Any:
         return self.node.status()[1]

@@ -2,17 +2,54 @@
 
 from __future__ import annotations
 
-import copy
+import io
 import math
+import pickle
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from rlstack.guard import CommonMode, Decision, Mode
+
+
+class Snapshot(pickle.Pickler):
+    """A state to return to: by pickle, which takes a fraction of the time of ``copy.deepcopy``.
+
+    Args:
+        state: What is copied.
+        kept: Parts that never change, which all copies share; functions are shared, too.
+    """
+
+    def __init__(self, state: Any, kept: Sequence[Any]) -> None:
+        self._written = io.BytesIO()
+        super().__init__(self._written, pickle.HIGHEST_PROTOCOL)
+        self._kept = list(kept)
+        self._index = {id(one): k for k, one in enumerate(kept)}
+        self.dump(state)
+
+    def persistent_id(self, obj: Any) -> int | None:
+        if isinstance(obj, FunctionType) and id(obj) not in self._index:
+            self._index[id(obj)] = len(self._kept)
+            self._kept.append(obj)
+        return self._index.get(id(obj))
+
+    def copy(self) -> Any:
+        self._written.seek(0)
+        reader = _Reader(self._written)
+        reader.kept = self._kept
+        return reader.load()
+
+
+class _Reader(pickle.Unpickler):
+    kept: Sequence[Any]
+
+    def persistent_load(self, pid: int) -> Any:
+        return self.kept[pid]
 
 
 @dataclass
@@ -40,17 +77,10 @@ class World:
     def period_s(self) -> float:
         return self.guard.config.period_s
 
-    def copy(self) -> World:
-        """Return a copy; what never changes is shared."""
-        kept = (
-            self.guard.robot,
-            self.guard.config,
-            getattr(self.guard, "body", None),
-            self.check,
-            self.look,
-            self.beside,
-        )
-        return copy.deepcopy(self, {id(one): one for one in kept})
+    def snapshot(self) -> Snapshot:
+        guard = self.guard
+        kept = (guard.robot, guard.config, getattr(guard, "body", None), self.check, self.look, self.beside)
+        return Snapshot(self, kept)
 
     def do(self, event: Callable[[Any], Any]) -> None:
         """Pass an event to the guard and judge its decision."""
@@ -99,9 +129,10 @@ def explore(start: World, events: dict[str, Callable[[World], None]], most: int 
     seen: set[tuple[Mode, Mode]] = set()
     while waiting:
         world, path = waiting.popleft()
-        _no_command_stands(world, path)
+        snapshot = world.snapshot()
+        _no_command_stands(snapshot.copy(), path)
         for name, event in events.items():
-            tried = world.copy()
+            tried = snapshot.copy()
             try:
                 event(tried)
             except AssertionError as error:
@@ -114,9 +145,9 @@ def explore(start: World, events: dict[str, Callable[[World], None]], most: int 
     return seen
 
 
-def _no_command_stands(world: World, path: tuple[str, ...]) -> None:
+def _no_command_stands(quiet: World, path: tuple[str, ...]) -> None:
     """With neither observations nor commands an armed guard goes on commanding, or switches the robot off."""
-    config, quiet = world.guard.config, world.copy()
+    config = quiet.guard.config
     longest = max(config.observation_timeout_s, config.staleness_s) + 2.0 * config.period_s
     quiet.sent_t = quiet.t
     for _ in range(round(3.0 * longest / config.period_s)):

@@ -35,10 +35,13 @@ AIR, GROUND = signals(), signals(z=0.0)
 INVALID = {**AIR, "position": np.full(3, np.nan)}
 
 
-def check(world: World, command: np.ndarray) -> None:
-    robot = world.guard.robot
+def checked(robot: Quadrotor) -> Callable[[World, np.ndarray], None]:
     low, high = map(np.array, command_range(robot, command_of(robot).name))
-    assert (command >= low).all() and (command <= high).all()
+
+    def check(world: World, command: np.ndarray) -> None:
+        assert (command >= low).all() and (command <= high).all()
+
+    return check
 
 
 def events(hover: np.ndarray) -> dict[str, Callable[[World], None]]:
@@ -83,5 +86,5 @@ def test_every_reachable_state_is_safe_and_makes_only_the_declared_changes_of_mo
     soon = {"hover_before_landing_s": 0.3, "recover_after_s": 0.05, "tumble_s": 0.1, "battery_confirm_s": 0.1}
     fast = {"takeoff_speed_m_s": 10.0, "landing_speed_m_s": 3.0, "turn_backs": 1}
     guard = QuadrotorGuard(robot, QuadrotorGuardConfig.from_robot(robot, **lax, **soon, **fast, **FENCE))
-    world = World(guard, check, lambda guard: len(guard._turned_back_t))
+    world = World(guard, checked(robot), lambda guard: len(guard._turned_back_t))
     assert explore(world, events(robot.hover_command)) == declared(guard)
