@@ -72,8 +72,13 @@ class RobotKind:
 
 def kind_names() -> list[str]:
     """Return the names of all kinds, without importing any."""
-    built_in = {module.name for module in pkgutil.iter_modules(__path__) if module.ispkg}
-    return sorted(built_in | {entry.name for entry in installed(GROUP)})
+    return sorted(_built_in_names() | {entry.name for entry in installed(GROUP)})
+
+
+@cache
+def _built_in_names() -> frozenset[str]:
+    # the folder does not change while a program runs, and listing it takes longer than a guard's decision
+    return frozenset(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg)
 
 
 def find_kind(name: str) -> RobotKind:
