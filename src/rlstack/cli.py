@@ -30,7 +30,9 @@ class Verb(NamedTuple):
 VERBS: dict[str, Verb] = {
     "fly": Verb("train a policy, verify it and report, in one command", "bringup.verify_commands:Fly"),
     "train": Verb("train a policy by a recipe, or resume a run", "bringup.train_commands:train"),
-    "export": Verb("export the policy of a training run again, or a policy file as C", "bringup.train_commands:export"),
+    "export": Verb(
+        "export the policy of a training run again, or a policy file as C or LEAPP", "bringup.train_commands:export"
+    ),
     "import": Verb(
         "make a policy file of a policy from elsewhere: rsl_rl, stable-baselines3",
         "bringup.import_command:Import",

@@ -1,4 +1,4 @@
-"""`rlstack export POLICY --format c99`: a policy file in another form."""
+"""`rlstack export POLICY --format c99 | leapp`: a policy file in another form."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from rlstack.errors import UserError
 
 @dataclass(frozen=True)
 class ExportPolicy:
-    """Write a policy file in another form: C99 for small processors.
+    """Write a policy file in another form: C99 for small processors, or a LEAPP bundle for Isaac's tools.
 
-    Prints the files, and what they take of flash, RAM and multiply-adds.
+    Prints the files, and of C what they take of flash, RAM and multiply-adds.
     """
 
     policy: tyro.conf.Positional[Path]
     """The policy file, or the name of a released policy (`rlstack policies`)."""
-    format: Literal["c99"]
-    """c99: one header and one source, without allocation or a library but math.h."""
+    format: Literal["c99", "leapp"]
+    """c99: one header and one source, without allocation or a library but math.h; leapp: YAML, ONNX and the recurrent
+    state's initial values."""
     out: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path(".")
     """Where the files are written."""
     robot: str = ""
@@ -31,11 +32,18 @@ class ExportPolicy:
 
     def run(self) -> int:
         """Write the files and print the figures."""
-        from rlstack.policies.c99 import write_c99
-        from rlstack.policies.c99.footprint import code_bytes
         from rlstack.robots import load_robot
 
         robot = load_robot(self.robot) if self.robot else None
+        if self.format == "leapp":
+            from rlstack.policies.leapp import write_leapp
+
+            bundle = write_leapp(self.policy, self.out, robot=robot, sizes=_sizes(self.size))
+            print("\n".join(map(str, filter(None, (bundle.description, bundle.graph, bundle.initial_values)))))
+            return 0
+        from rlstack.policies.c99 import write_c99
+        from rlstack.policies.c99.footprint import code_bytes
+
         written = write_c99(self.policy, self.out, robot=robot, sizes=_sizes(self.size))
         print(f"{written.header}\n{written.source}")
         print(f"constants      {written.constant_bytes:>9,} B of flash")

@@ -30,9 +30,10 @@ class Observer(nn.Module):
         """Map inputs (batch, size) in the plan's order, and the previous action, to observation and base."""
         inputs = {name: valid(name, tensor) for name, tensor in zip(self.plan.inputs, tensors)}
         previous = tensors[-1]
-        observation = torch.cat([_value(term, inputs, previous) for term in self.plan.terms], dim=-1)
+        nothing = 0.0 * next(iter(inputs.values()), previous)[:, :1]  # tracing fixes the batch of what is expanded
+        observation = torch.cat([_value(term, inputs, previous, nothing) for term in self.plan.terms], dim=-1)
         action = self.plan.action
-        added = inputs[action.relative_to] if action.relative_to else 0.0 * previous[:, :1]
+        added = inputs[action.relative_to] if action.relative_to else nothing
         return observation, added + torch.tensor(action.offset, dtype=torch.float32)
 
 
@@ -54,10 +55,10 @@ class Commander(nn.Module):
         return torch.minimum(torch.maximum(command, low), high), clipped
 
 
-def _value(resolved: ResolvedTerm, inputs: Mapping[str, Tensor], previous: Tensor) -> Tensor:
+def _value(resolved: ResolvedTerm, inputs: Mapping[str, Tensor], previous: Tensor, nothing: Tensor) -> Tensor:
     term = resolved.term
     if term.signal == CONSTANT:
-        found = 0.0 * previous[:, :1] + torch.tensor(term.values, dtype=torch.float32)  # tracing fixes what expands
+        found = nothing + torch.tensor(term.values, dtype=torch.float32)
     elif term.signal == PREVIOUS_ACTION:
         found = previous
     else:

@@ -1,8 +1,8 @@
 """A policy as C99 for small processors: one header and one source, without allocation or a library but math.h.
 
-The graph is fixed to one robot and one size (``graph``), lowered to steps on views of flat buffers (``lower``, with
-``layout`` for what only rearranges), its scratch memory planned (``memory_plan``) and written by one function for each
-operator (``operators``).
+The graph of a fixed policy (``rlstack.policies.fixed_policy``) is lowered to steps on views of flat buffers (``lower``,
+with ``layout`` for what only rearranges), its scratch memory planned (``memory_plan``) and written by one function for
+each operator (``operators``).
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlstack.files import write_atomically
-from rlstack.policies.c99.graph import fixed_policy
 from rlstack.policies.c99.lower import lower
 from rlstack.policies.c99.names import identifier
 from rlstack.policies.c99.operators import OPERATORS
 from rlstack.policies.c99.program import BYTES
 from rlstack.policies.c99.source import header, source
+from rlstack.policies.fixed_policy import fixed_policy
 from rlstack.robots import RobotSpec
 
 

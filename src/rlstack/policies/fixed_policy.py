@@ -1,4 +1,4 @@
-"""The graph of a policy for one robot and fixed sizes, with constants computed."""
+"""A policy for one robot and fixed sizes, with constants computed: what other forms are written from."""
 
 from __future__ import annotations
 
@@ -27,11 +27,16 @@ class FixedPolicy:
 
     contract: Contract
     """Bound to one robot, and without named sizes."""
-    graph: onnx.GraphProto
-    """For one robot: a batch of 1."""
+    model: onnx.ModelProto
+    """With a batch of 1, and without the contract."""
     sha256: str
     """Of the policy file."""
     where: str
+
+    @property
+    def graph(self) -> onnx.GraphProto:
+        """The model's graph."""
+        return self.model.graph
 
 
 def fixed_policy(path: str | Path, robot: RobotSpec | None, sizes: Mapping[str, int]) -> FixedPolicy:
@@ -59,14 +64,14 @@ def fixed_policy(path: str | Path, robot: RobotSpec | None, sizes: Mapping[str, 
             raise UserError(f"{where} has no size '{name}' to fix (it has {', '.join(named) or 'none'}).")
     if missing := [name for name in named if name not in sizes]:
         raise UserError(
-            f"{where}: C needs fixed sizes, and '{missing[0]}' of the input"
+            f"{where}: this form needs fixed sizes, and '{missing[0]}' of the input"
             f" '{next(p.name for p in contract.inputs if missing[0] in p.dynamic)}' may differ between calls."
             f" Fix it, such as with --size {missing[0]}=4."
         )
     shapes = {port.name: (1, *port.sized(sizes)) for port in contract.inputs}
     shapes.update({STATE_PREFIX + state.name: (1, *state.shape) for state in contract.state})
-    graph = _folded(_fixed(package.model, shapes, constants))
-    return FixedPolicy(_sized(contract, sizes), graph, policy.sha256, where)
+    model = _folded(_fixed(package.model, shapes, constants))
+    return FixedPolicy(_sized(contract, sizes), model, policy.sha256, where)
 
 
 def _sized(contract: Contract, sizes: Mapping[str, int]) -> Contract:
@@ -94,8 +99,8 @@ def _fixed(
     return fixed
 
 
-def _folded(model: onnx.ModelProto) -> onnx.GraphProto:
-    """Return the graph as onnxruntime simplifies it: what follows from constants and shapes is computed."""
+def _folded(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return the model as onnxruntime simplifies it: what follows from constants and shapes is computed."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     options.log_severity_level = 4
@@ -103,4 +108,6 @@ def _folded(model: onnx.ModelProto) -> onnx.GraphProto:
         file = Path(folder) / "folded.onnx"
         options.optimized_model_filepath = str(file)
         onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        return onnx.load(file).graph
+        folded = onnx.load(file)
+    del folded.metadata_props[:]
+    return folded
