@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import shutil
 import subprocess
 from collections.abc import Mapping
 
@@ -12,14 +11,12 @@ import pytest
 from numpy.typing import NDArray
 
 from rlstack.policies.c99 import C99
-from rlstack.policies.c99.names import identifiers
+from rlstack.policies.c99.compilers import Compiler, host_compilers
 from rlstack.policies.contract import Contract
 
-STRICT = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-Wconversion", "-pedantic")
+COMPILERS = host_compilers()
 
-COMPILER = shutil.which("gcc") or shutil.which("clang") or shutil.which("cc")
-
-needs_compiler = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler: apt install gcc")
+needs_compiler = pytest.mark.skipif(not COMPILERS, reason="there is no C compiler: apt install gcc")
 
 
 class CompiledPolicy:
@@ -29,19 +26,22 @@ class CompiledPolicy:
         written: The header and source.
         contract: With fixed sizes.
         options: More options of the compiler.
+        compiler: Which one; the first that there is.
     """
 
-    def __init__(self, written: C99, contract: Contract, options: tuple[str, ...] = ("-O1",)) -> None:
-        assert COMPILER is not None
-        library = written.source.with_suffix(".so")
-        words = [COMPILER, *STRICT, *options, "-shared", "-fPIC", "-o", str(library), str(written.source), "-lm"]
-        subprocess.run(words, check=True, capture_output=True, text=True)
+    def __init__(
+        self, written: C99, contract: Contract, options: tuple[str, ...] = ("-O1",), compiler: Compiler | None = None
+    ) -> None:
+        chosen = compiler or COMPILERS[0]
+        library = written.source.with_suffix(f".{chosen.name}.so")
+        words = [*chosen.command, *options, "-shared", "-fPIC", "-o", str(library), str(written.source), "-lm"]
+        done = subprocess.run(words, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
         self._inputs = [(port.name, int(np.prod(port.sized({}), dtype=int))) for port in contract.inputs]
-        self._name = identifiers([written.source.stem])[0]
         self._output = contract.outputs[0]
         loaded = ctypes.CDLL(str(library))
-        self._step = getattr(loaded, f"{self._name}_step")
-        self._reset = getattr(loaded, f"{self._name}_reset")
+        self._step = getattr(loaded, f"{written.source.stem}_step")
+        self._reset = getattr(loaded, f"{written.source.stem}_reset")
         self.state = np.zeros(written.state_bytes + written.scratch_bytes + 64, np.uint8)
         self.reset()
 

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from rlstack.errors import UserError
+from rlstack.policies.c99.composed import COMPOSED
 from rlstack.policies.c99.layout import LAYOUT
 from rlstack.policies.c99.memory_plan import plan
 from rlstack.policies.c99.names import identifiers
-from rlstack.policies.c99.operators import OPERATORS
+from rlstack.policies.c99.operators import INTERNAL, OPERATORS
 from rlstack.policies.c99.operators.operator import Inputs, Unsupported
 from rlstack.policies.c99.program import BOOLEAN, FLOAT, INTEGER, Buffer, Place, Program, Step, View
 from rlstack.policies.contract import NEXT_STATE_PREFIX, STATE_PREFIX, Contract
@@ -39,6 +40,7 @@ class _Lowering:
         self._where = where
         self._values: dict[str, View] = {}
         self._steps: list[Step] = []
+        self._node = ""
         self._constants: dict[tuple[str, bytes], Buffer] = {}
         inputs, states = self._ports(contract)
         for tensor in graph.initializer:
@@ -50,7 +52,7 @@ class _Lowering:
         for state, buffer in zip(contract.state, states):
             view = self._values[NEXT_STATE_PREFIX + state.name]
             # states are written one after another: one that is read from another has to be kept first
-            after[buffer.name] = self._copied(view, "") if view.buffer.place is Place.STATE else view
+            after[buffer.name] = self.step("Copy", view) if view.buffer.place is Place.STATE else view
         self.program = Program(inputs, states, tuple(self._steps), outputs, after)
         plan(self.program)
 
@@ -90,16 +92,22 @@ class _Lowering:
         inputs = tuple(self._values[name] if name else None for name in node.input)
         if node.op_type in LAYOUT and inputs and inputs[0] is not None and self._rearranged(node, inputs, attributes):
             return
-        if node.op_type not in OPERATORS or node.domain not in ("", "ai.onnx"):
+        if node.op_type not in {*OPERATORS, *COMPOSED} - INTERNAL or node.domain not in ("", "ai.onnx"):
             self._refuse(node, "")
-        operator = OPERATORS[node.op_type]
+        self._node = _name(node)
         try:
-            shape, kind = operator.output(inputs, attributes)
+            if node.op_type in COMPOSED:
+                outputs = list(COMPOSED[node.op_type](self, inputs, attributes))
+            else:
+                outputs = [self.step(node.op_type, *inputs, **attributes)]
         except Unsupported as error:
             self._refuse(node, f" {error}")
-        if any(node.output[1:]):
-            self._refuse(node, " with more than one output")
-        self._values[node.output[0]] = self._step(node.op_type, _name(node), inputs, shape, kind, attributes)
+        for place, name in enumerate(node.output):
+            view = outputs[place] if place < len(outputs) else None
+            if name and view is None:
+                self._refuse(node, f" with an output {place}")
+            if name and view is not None:
+                self._values[name] = view
 
     def _rearranged(self, node: onnx.NodeProto, inputs: Inputs, attributes: dict[str, Any]) -> bool:
         """Make the outputs views of the first input; return whether that is possible."""
@@ -108,7 +116,8 @@ class _Lowering:
         try:
             found = LAYOUT[node.op_type](view.index, inputs, attributes, len(node.output))
             if found and not all(np.may_share_memory(index, view.index) for index in found if index.size):
-                view = self._copied(view, _name(node))  # a reshape of elements that are not in order
+                self._node = _name(node)
+                view = self.step("Copy", view)  # a reshape of elements that are not in order
                 found = LAYOUT[node.op_type](view.index, inputs, attributes, len(node.output))
         except Unsupported as error:
             self._refuse(node, f" {error}")
@@ -117,18 +126,19 @@ class _Lowering:
         self._values.update({name: View(view.buffer, index) for name, index in zip(node.output, found) if name})
         return True
 
-    def _copied(self, view: View, node: str) -> View:
-        return self._step("Copy", node, (view,), view.shape, view.kind, {})
-
-    def _step(
-        self, operator: str, node: str, inputs: Inputs, shape: tuple[int, ...], kind: str, attributes: dict[str, Any]
-    ) -> View:
+    def step(self, operator: str, *inputs: View | None, **attributes: Any) -> View:
+        """Add a step, as :class:`~rlstack.policies.c99.composed.composition.Builder` says."""
+        shape, kind = OPERATORS[operator].output(inputs, attributes)
         out = View.of(Buffer(kind, math.prod(shape), Place.SCRATCH), shape)
-        self._steps.append(Step(operator, node, tuple(inputs), out, attributes))
+        self._steps.append(Step(operator, self._node, inputs, out, attributes))
         return out
 
+    def constant(self, values: NDArray[Any]) -> View:
+        """Return a constant, as :class:`~rlstack.policies.c99.composed.composition.Builder` says."""
+        return self._constant(values, self._node)
+
     def _refuse(self, node: onnx.NodeProto, why: str) -> NoReturn:
-        known = ", ".join(sorted({*OPERATORS, *LAYOUT} - {"Copy"}))
+        known = ", ".join(sorted({*OPERATORS, *LAYOUT, *COMPOSED} - INTERNAL))
         raise UserError(
             f"{self._where}: the operator '{node.op_type}' of node '{_name(node)}'{why} cannot be written as C."
             f" Export a network of these: {known}."

@@ -12,3 +12,6 @@ OPERATORS: dict[str, Operator] = {
     **selection.OPERATORS,
 }
 """By ONNX's name; operators that only rearrange elements are in :mod:`rlstack.policies.c99.layout`."""
+
+INTERNAL = frozenset(["Border", "Contract", "Copy", "TopPlaces"])
+"""Those that ONNX does not have."""
