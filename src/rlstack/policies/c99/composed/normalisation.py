@@ -71,6 +71,8 @@ def _logarithm(build: Builder, inputs: Inputs, attributes: Mapping[str, Any]) ->
 def _logarithm_of_exponentials(build: Builder, inputs: Inputs, attributes: Mapping[str, Any]) -> Sequence[View | None]:
     x, rest = required(inputs, 0), inputs[1:]
     greatest = build.step("ReduceMax", x, *rest, **{**attributes, "keepdims": 1})
+    infinite = build.step("IsInf", greatest)  # infinity less itself is no number
+    greatest = build.step("Where", infinite, build.constant(np.array(0.0, np.float32)), greatest)
     total = build.step("ReduceSum", build.step("Exp", build.step("Sub", x, greatest)), *rest, **attributes)
     after = View(greatest.buffer, greatest.index.reshape(total.shape))
     return [build.step("Add", build.step("Log", total), after)]

@@ -36,7 +36,7 @@ _UNARY = {
     "Relu": "maximum({0}, 0.0f)",
     "Round": "rintf({0})",
     "Sigmoid": "sigmoid({0})",
-    "Sign": "(float)({0} > 0.0f) - (float)({0} < 0.0f)",
+    "Sign": "{0} != {0} ? {0} : (float)({0} > 0.0f) - (float)({0} < 0.0f)",
     "Sin": "sinf({0})",
     "Sinh": "sinhf({0})",
     "Softplus": "maximum({0}, 0.0f) + log1pf(expf(-fabsf({0})))",

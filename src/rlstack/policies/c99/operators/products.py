@@ -87,7 +87,7 @@ def _matmul_operands(inputs: Inputs) -> tuple[View, View]:
 def _matmul_output(inputs: Inputs, attributes: Mapping[str, Any]) -> tuple[Shape, str]:
     left, right = _matmul_operands(inputs)
     *batch, rows, columns, _ = np.broadcast_shapes(left.shape, right.shape)
-    ends = [*([rows] if required(inputs, 0).index.ndim > 1 else []), *([columns] if inputs[1].index.ndim > 1 else [])]
+    ends = [size for place, size in enumerate((rows, columns)) if required(inputs, place).index.ndim > 1]
     return (*batch, *ends), FLOAT
 
 
