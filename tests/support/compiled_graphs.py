@@ -77,7 +77,9 @@ class CompiledGraphs:
         for number, (graph, (given, out)) in enumerate(zip(graphs, shapes)):
             contract, name = contract_of(given, out), f"graph_{number}"
             program = lower(graph, contract, name)
-            written = source(program, contract, name).replace(f'#include "{name}.h"', header(program, contract, name, ""))
+            written = source(program, contract, name).replace(
+                f'#include "{name}.h"', header(program, contract, name, "")
+            )
             own = set(re.findall(r"^static [\w ]+? \*?(\w+)[\[(]", written, re.MULTILINE))
             if own:  # two graphs both have a constant_0
                 written = re.sub(rf"\b({'|'.join(own)})\b", rf"{name}_\1", written)

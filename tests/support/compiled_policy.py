@@ -14,6 +14,8 @@ from rlstack.policies.c99 import C99
 from rlstack.policies.c99.compilers import Compiler, host_compilers
 from rlstack.policies.contract import Contract
 
+from .policy_flights import Flight
+
 COMPILERS = host_compilers()
 
 needs_compiler = pytest.mark.skipif(not COMPILERS, reason="there is no C compiler: apt install gcc")
@@ -61,3 +63,12 @@ class CompiledPolicy:
         command = np.zeros(self._output.sized({}), np.float32)
         assert self.call(inputs, command) == 0
         return command
+
+    def flown(self, flight: Flight) -> NDArray[np.float32]:
+        """Return the commands (steps, size) along a flight."""
+        commands = []
+        for anew, inputs in flight.steps():
+            if anew:
+                self.reset()
+            commands.append(self.step(inputs).reshape(-1))
+        return np.stack(commands)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,24 @@ from ...support.compiled_policy import needs_compiler
 LARGEST = 240
 """Elements of a tensor."""
 
-UNARY = "Abs Atan Cos Elu Erf Gelu HardSwish LeakyRelu Neg Relu Sigmoid Sin Softplus Softsign Tanh Identity".split()
+UNARY = [
+    "Abs",
+    "Atan",
+    "Cos",
+    "Elu",
+    "Erf",
+    "Gelu",
+    "HardSwish",
+    "LeakyRelu",
+    "Neg",
+    "Relu",
+    "Sigmoid",
+    "Sin",
+    "Softplus",
+    "Softsign",
+    "Tanh",
+    "Identity",
+]
 BINARY = ("Add", "Sub", "Mul", "Max", "Min")
 REDUCTIONS = ("ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum", "ReduceL2", "ReduceLogSumExp")
 
@@ -41,7 +57,7 @@ class Graph:
         for _ in range(2 + choose(6)):
             kind = KINDS[choose(len(KINDS))]
             kind(self)
-        self._node("Reshape", self.now, self._constant(np.array([1, -1])), shape=(1, int(np.prod(self.shape))))
+        self._reshape(1, self._size())
         self.nodes.append(helper.make_node("Identity", [self.now], ["out"]))
 
     def unary(self) -> None:
@@ -64,12 +80,19 @@ class Graph:
         shape = (*self.shape[:-1], columns)
         if len(self.shape) == 2 and self._choose(2):
             self._node(
-                "Gemm", self.now, self._constant(weights.T), self._constant(self._weights(columns)), shape=shape, transB=1
+                "Gemm",
+                self.now,
+                self._constant(weights.T),
+                self._constant(self._weights(columns)),
+                shape=shape,
+                transB=1,
             )
         else:
             self._node("MatMul", self.now, self._constant(weights), shape=shape)
 
     def reduction(self) -> None:
+        if not self.shape:
+            return
         axes = sorted({self._choose(len(self.shape)) for _ in range(1 + self._choose(2))})
         kept = self._choose(2)
         shape = tuple(1 if a in axes else n for a, n in enumerate(self.shape) if kept or a not in axes)
@@ -91,6 +114,8 @@ class Graph:
             self._node("LayerNormalization", self.now, weights, axis=-1, epsilon=0.1)
 
     def transposed(self) -> None:
+        if not self.shape:
+            return
         order = list(range(len(self.shape)))
         for place in range(len(order) - 1):
             other = place + self._choose(len(order) - place)
@@ -101,8 +126,7 @@ class Graph:
         if len(self.shape) < 2:
             return
         at = self._choose(len(self.shape) - 1)
-        shape = (*self.shape[:at], self.shape[at] * self.shape[at + 1], *self.shape[at + 2 :])
-        self._node("Reshape", self.now, self._constant(np.array(shape)), shape=shape)
+        self._reshape(*self.shape[:at], self.shape[at] * self.shape[at + 1], *self.shape[at + 2 :])
 
     def unsqueezed(self) -> None:
         if len(self.shape) < 5:
@@ -111,6 +135,8 @@ class Graph:
             self._node("Unsqueeze", self.now, self._constant(np.array([at])), shape=shape)
 
     def expanded(self) -> None:
+        if not self.shape:
+            return
         shape = tuple(1 + self._choose(3) if n == 1 else n for n in self.shape)
         if np.prod(shape) <= LARGEST:
             self._node("Expand", self.now, self._constant(np.array(shape)), shape=shape)
@@ -139,9 +165,7 @@ class Graph:
         name, shape = alike[self._choose(len(alike))]
         size = shape[axis] + self.shape[axis]
         if np.prod(self.shape) // self.shape[axis] * size <= LARGEST:
-            self._node(
-                "Concat", name, self.now, shape=(*self.shape[:axis], size, *self.shape[axis + 1 :]), axis=axis
-            )
+            self._node("Concat", name, self.now, shape=(*self.shape[:axis], size, *self.shape[axis + 1 :]), axis=axis)
 
     def gathered(self) -> None:
         axis = self._axis()
@@ -152,6 +176,8 @@ class Graph:
         self._node("Gather", self.now, self._constant(places), shape=shape, axis=axis)
 
     def padded(self) -> None:
+        if not self.shape:
+            return
         before, after = ([self._choose(2) for _ in self.shape] for _ in range(2))
         shape = tuple(n + b + a for n, b, a in zip(self.shape, before, after))
         if np.prod(shape) <= LARGEST:
@@ -160,11 +186,13 @@ class Graph:
     def chosen(self) -> None:
         self._node("Greater", self.now, self._constant(np.float32(0.1234567)), result="truths")
         other = self._constant(self._weights(self.shape[-1] if self.shape else 1))
-        self._node("Where", "truths" + self.now, self.now, other, shape=broadcast(self.shape, self.constants[other].shape))
+        self._node(
+            "Where", "truths" + self.now, self.now, other, shape=broadcast(self.shape, self.constants[other].shape)
+        )
 
     def windows(self) -> None:
-        if len(self.shape) not in (3, 4) or 0 in self.shape:
-            return
+        if len(self.shape) not in (3, 4):
+            self._reshape(1, *self._split())
         sizes = [1 + self._choose(min(n, 3)) for n in self.shape[2:]]
         strides = [1 + self._choose(2) for _ in sizes]
         pads = [self._choose(size) // 2 for size in sizes] * 2
@@ -180,12 +208,24 @@ class Graph:
 
     def recurrent(self) -> None:
         if len(self.shape) != 3 or self.shape[1] != 1:
-            return
+            steps, size = self._split()
+            self._reshape(steps, 1, size)
         hidden, (kind, gates) = 1 + self._choose(4), (("GRU", 3), ("LSTM", 4), ("RNN", 1))[self._choose(3)]
         weights = [(1, gates * hidden, self.shape[2]), (1, gates * hidden, hidden), (1, 2 * gates * hidden)]
         names = [self._constant(self._weights(*shape)) for shape in weights]
         settings = {"linear_before_reset": self._choose(2)} if kind == "GRU" else {}
         self._node(kind, self.now, *names, shape=(self.shape[0], 1, 1, hidden), hidden_size=hidden, **settings)
+
+    def _reshape(self, *shape: int) -> None:
+        self._node("Reshape", self.now, self._constant(np.array(shape)), shape=shape)
+
+    def _size(self) -> int:
+        return int(np.prod(self.shape, dtype=int))
+
+    def _split(self) -> tuple[int, int]:
+        """Return two factors of the number of elements, the first of which is small."""
+        first = next(n for n in (3, 2, 1) if self._size() % n == 0)
+        return first, self._size() // first
 
     def _axis(self) -> int | None:
         return self._choose(len(self.shape)) if self.shape else None
@@ -198,7 +238,9 @@ class Graph:
         self.constants[name] = np.ascontiguousarray(values)
         return name
 
-    def _node(self, operator: str, *inputs: str, shape: Shape | None = None, result: str = "", **attributes: Any) -> None:
+    def _node(
+        self, operator: str, *inputs: str, shape: Shape | None = None, result: str = "", **attributes: Any
+    ) -> None:
         name = result + self.now if result else f"t{len(self.nodes)}"
         self.nodes.append(helper.make_node(operator, list(inputs), [name], name=name, **attributes))
         if not result:
@@ -208,6 +250,8 @@ class Graph:
 
 KINDS = (
     Graph.unary,
+    Graph.unary,
+    Graph.binary,
     Graph.binary,
     Graph.product,
     Graph.reduction,
@@ -236,7 +280,9 @@ def broadcast(*shapes: Shape) -> Shape | None:
 @needs_compiler
 @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_random_graphs_compute_what_onnxruntime_does(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_random_graphs_compute_what_onnxruntime_does(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     def choose(count: int) -> int:
         return data.draw(st.integers(0, count - 1)) if count > 1 else 0
 

@@ -55,7 +55,9 @@ def clang_for_cortex_m4() -> Compiler:
     folders = [Path(line.strip()) for line in asked.stderr.splitlines() if line.startswith(" ")]
     headers = next((str(folder) for folder in folders if (folder / "math.h").is_file()), "")
     target = ("--target=arm-none-eabi", *CORTEX_M4, "-isystem", headers)
-    return Compiler("clang", (*target, "-fshort-enums", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables"), CROSS.size)
+    return Compiler(
+        "clang", (*target, "-fshort-enums", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables"), CROSS.size
+    )
 
 
 def run_on_cortex_m4(written: C99, flight: Flight, compiler: Compiler = CROSS, options: tuple[str, ...] = ()) -> Run:
