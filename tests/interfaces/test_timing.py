@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstack.interfaces.messages import NANOSECONDS
-from rlstack.interfaces.timing import Arrival, Schedule, StampClock
+from rlstack.interfaces.timing import Arrival, Pace, Schedule, StampClock
 
 MS = 1_000_000
 NO_SYSTEM = 10**18
@@ -18,6 +18,42 @@ def test_each_topic_keeps_its_rate(rate_hz: float, tick_hz: float) -> None:
     ticks = 1000
     count = sum("a" in schedule.due() for _ in range(ticks))
     assert abs(count - ticks * min(rate_hz / tick_hz, 1.0)) <= 1.0
+
+
+def looked_at(pace: Pace, measured_ns: list[int], every_ns: int) -> list[int]:
+    """Return the stamps that go out where a timer looks at the newest measurement."""
+    out, newest = [], 0
+    for now in range(measured_ns[0], measured_ns[-1] + 20 * MS, every_ns):
+        while newest + 1 < len(measured_ns) and measured_ns[newest + 1] <= now:
+            newest += 1
+        if pace.takes(measured_ns[newest]):
+            out.append(measured_ns[newest])
+    return out
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.floats(60.0, 100.0), st.integers(0, 9), st.lists(st.integers(-2, 2), min_size=200, max_size=200))
+def test_every_measurement_goes_out_once_and_at_once_whatever_the_phase(
+    rate_hz: float, phase_ms: int, jitter_ms: list[int]
+) -> None:
+    stamps = [NO_SYSTEM + int(k * 1e9 / rate_hz) + MS * (phase_ms + j) for k, j in enumerate(jitter_ms)]
+    assert looked_at(Pace(100.0), stamps, 2 * MS) == stamps
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.floats(110.0, 1000.0))
+def test_a_faster_robot_is_observed_at_the_rate_without_gaps(rate_hz: float) -> None:
+    stamps = [NO_SYSTEM + int(k * 1e9 / rate_hz) for k in range(int(2 * rate_hz))]
+    out = looked_at(Pace(100.0), stamps, 2 * MS)
+    assert 150 < len(out) <= 205
+    assert max(b - a for a, b in zip(out, out[1:])) < 20 * MS
+
+
+def test_a_robot_that_has_stopped_measuring_says_nothing_and_a_clock_set_back_ends_that() -> None:
+    pace = Pace(100.0)
+    assert [pace.takes(NO_SYSTEM) for _ in range(4)] == [True, False, False, False]
+    assert pace.takes(NO_SYSTEM - NANOSECONDS) and not pace.takes(NO_SYSTEM - NANOSECONDS)
+    assert pace.takes(NO_SYSTEM + NANOSECONDS)
 
 
 def test_topics_are_due_together_from_the_first_tick() -> None:

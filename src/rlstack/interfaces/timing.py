@@ -37,6 +37,31 @@ class Schedule:
         return [t for t, s in self._shares.items() if int(tick * s + 1e-9) > int((tick - 1) * s + 1e-9) or tick == 0]
 
 
+class Pace:
+    """Which measurements go out of a robot that measures in its own time: each new one at once, up to a rate.
+
+    A timer that samples them would miss some and repeat others where the two drift against each other.
+
+    Args:
+        rate_hz: Rate. A measurement may come early by a third of its period.
+    """
+
+    def __init__(self, rate_hz: float) -> None:
+        self._period_ns = round(NANOSECONDS / rate_hz)
+        self._early_ns = self._period_ns // 3
+        self._next_ns: int | None = None
+
+    def takes(self, stamp_ns: int) -> bool:
+        """Return whether the measurement of this time goes out: it is new, and not too soon after the last."""
+        following = self._next_ns
+        if following is None or stamp_ns < following - 3 * self._period_ns:  # a clock that was set back
+            following = stamp_ns
+        elif stamp_ns < following - self._early_ns:
+            return False
+        self._next_ns = max(following, stamp_ns - self._early_ns) + self._period_ns
+        return True
+
+
 class Arrival(Enum):
     """How a stamp follows those before it."""
 

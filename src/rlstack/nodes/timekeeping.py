@@ -10,7 +10,7 @@ from typing import Any
 from rlstack.interfaces import topics
 from rlstack.interfaces.backend import Reading, Signals
 from rlstack.interfaces.messages import NANOSECONDS, seconds_to_ns, set_stamp
-from rlstack.interfaces.timing import Schedule
+from rlstack.interfaces.timing import Pace, Schedule
 from rlstack.nodes.robot_topics import RobotTopics
 
 RESET_JUMP_NS = NANOSECONDS
@@ -18,6 +18,8 @@ RESET_JUMP_NS = NANOSECONDS
 
 _RESEND_S, _RESEND_MOST_S = 0.05, 1.0
 _MAX_CATCH_UP = 5
+_LOOKS = 5
+"""How often in the period of its observations a robot that measures by itself is looked at."""
 _STANDSTILL_S = 10.0
 """How long several robots may wait for one that has never been commanded before a warning."""
 
@@ -116,12 +118,17 @@ class Timekeeper(ABC):
         """Read the robots and publish the due topics that have subscribers, the clock first."""
         sending = []
         for robot in self.robots:
-            which = robot.wanted(due)
-            if which and robot not in self._held_s:
-                reading = robot.backend.read()
-                if reading.signals:  # a driver may not have measured yet
-                    sending.append((robot, reading, which))
+            if robot in self._held_s or (self.owns_time and not robot.wanted(due)):
+                continue
+            reading = robot.backend.read()
+            which = self._wanted(robot, due, reading)
+            if which and reading.signals:  # a driver may not have measured yet
+                sending.append((robot, reading, which))
         self._publish(sending, topics.CLOCK in due)
+
+    def _wanted(self, robot: RobotTopics, due: Collection[str], reading: Reading) -> list[str]:
+        """Return which topics of a robot to publish with this reading, in the order of publication."""
+        return robot.wanted(due)
 
     def _publish(self, sending: Sequence[tuple[RobotTopics, Reading, Sequence[str]]], clock: bool = True) -> None:
         if clock and self._clock is not None and self._clock_wanted:
@@ -146,7 +153,11 @@ class Timekeeper(ABC):
 
 
 class RealTime(Timekeeper):
-    """Timekeeping by a timer, with the newest command. Time may fall behind, but never leaps."""
+    """Timekeeping by a timer, with the newest command. Time may fall behind, but never leaps.
+
+    A robot that measures by itself is observed when it has measured, at its sensor's rate at most: no measurement waits
+    for the timer.
+    """
 
     def start(self) -> None:
         """Start the timer."""
@@ -154,6 +165,12 @@ class RealTime(Timekeeper):
         robot = self.robots[0]
         rates = robot.rates_hz
         tick_hz = max(robot.robot.control_rate_hz, *rates.values())
+        observed_hz = rates[robot.observed]
+        self._measured: frozenset[str] = frozenset()
+        if not self.owns_time:
+            tick_hz = max(tick_hz, _LOOKS * observed_hz)
+            self._measured = frozenset(topic for topic, rate_hz in rates.items() if rate_hz == observed_hz)
+            self._paces = {each: Pace(observed_hz) for each in self.robots}
         self._schedule = Schedule({**rates, topics.CLOCK: robot.robot.control_rate_hz}, tick_hz)
         self._tick_s = 1.0 / tick_hz
         self._factor = self._node.parameters["real_time_factor"] if self.owns_time else 1.0
@@ -167,6 +184,12 @@ class RealTime(Timekeeper):
 
     def on_command(self, robot: RobotTopics, sent: Signals) -> None:
         """No-op: time does not wait for commands."""
+
+    def _wanted(self, robot: RobotTopics, due: Collection[str], reading: Reading) -> list[str]:
+        if not self._measured or not reading.signals:
+            return super()._wanted(robot, due, reading)
+        new = self._measured if self._paces[robot].takes(self._stamp(reading)) else frozenset()
+        return robot.wanted(new.union(due) - (self._measured - new))
 
     def _tick(self) -> None:
         now = time.monotonic()
