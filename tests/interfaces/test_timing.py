@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -46,7 +48,7 @@ def test_a_faster_robot_is_observed_at_the_rate_without_gaps(rate_hz: float) -> 
     stamps = [NO_SYSTEM + int(k * 1e9 / rate_hz) for k in range(int(2 * rate_hz))]
     out = looked_at(Pace(100.0), stamps, 2 * MS)
     assert 150 < len(out) <= 205
-    assert max(b - a for a, b in zip(out, out[1:])) < 20 * MS
+    assert max(b - a for a, b in pairwise(out)) < 20 * MS
 
 
 def test_a_robot_that_has_stopped_measuring_says_nothing_and_a_clock_set_back_ends_that() -> None:

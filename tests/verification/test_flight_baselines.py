@@ -5,15 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.policies import Envelope, contract_for
 from rlstack.policies.contract import Contract
 from rlstack.robots import frames
 from rlstack.sim.perturbation import Perturbation
 from rlstack.tasks.catalog.quadrotor_hover import HoverTask
+from rlstack.tasks.catalog.quadrotor_rates import RatesTask
 from rlstack.tasks.quadrotor import trajectories
 from rlstack.tasks.quadrotor.scenario import Scenario
-from rlstack.verification.flight_baselines import CONTROLLERS, STATE_INPUTS, baselines
+from rlstack.verification.flight_baselines import BY_RATES, CONTROLLERS, STATE_INPUTS, baselines
 from rlstack.verification.flight_trials import rollout
 from tests.support import robots
 
@@ -96,6 +97,24 @@ def test_hover_starts_are_caught_and_held_under_the_tasks_disturbances(robot, na
     error = rollout(flown, scenario, robot, 6.0).error_m
     assert (error.max(axis=0) < 2.0).mean() >= 0.95
     assert (error[300:].max(axis=0) < 0.1).mean() >= 0.95
+
+
+def by_rates(robot: Quadrotor, *inputs: str) -> Contract:
+    return contract_for(robot, inputs, ["rates_thrust"], name="learned", task="any")
+
+
+def test_a_robot_that_takes_rates_has_a_controller_by_rates_which_catches_the_tasks_starts() -> None:
+    robot = load_quadrotor("racer_rates")
+    assert baselines(by_rates(robot, *STATE_INPUTS, *PATH_INPUTS), robot) == {}
+    (flown,) = baselines(by_rates(robot, *STATE_INPUTS, *GOAL_INPUTS), robot).values()
+    assert flown.contract.name == BY_RATES
+    trials = RatesTask().held_out(np.random.default_rng(5), 40, robot)
+    record = rollout(flown, trials, robot, 6.0)
+    assert (record.error_m.max(axis=0) < 2.0).mean() >= 0.95
+    assert (record.error_m[300:].max(axis=0) < 0.2).mean() >= 0.95
+    assert np.abs(frames.yaw(record.orientation[-1])).max() < 0.1
+    assert robot.rate_loop is not None
+    assert (np.abs(record.command[..., :3]).max(axis=(0, 1)) <= robot.rate_loop.rates_max_rad_s).all()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -14,6 +14,7 @@ from rlstack.control.cascaded_pid import CascadeController, CascadeGains
 from rlstack.control.lee import LeeController, LeeGains
 from rlstack.control.reference_trajectory import Reference, along, rest
 from rlstack.control.tracking import TrackingController
+from rlstack.control.tracking_rates import RatesTrackingController
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.policies.contract import Contract
 from rlstack.policies.envelope import Envelope
@@ -30,7 +31,9 @@ CONTROLLERS: dict[str, Callable[[Quadrotor], TrackingController]] = {
     "Lee geometric": lambda robot: LeeController(robot, LeeGains.for_robot(robot)),
     "cascaded PID": lambda robot: CascadeController(robot, CascadeGains.for_robot(robot)),
 }
-"""Controllers by their names in reports."""
+"""Controllers by rotor speeds, by their names in reports."""
+BY_RATES = "geometric, by rates"
+"""The controller of robots that take rates and thrust; it hovers, and follows no paths."""
 
 
 class Baseline:
@@ -46,7 +49,13 @@ class Baseline:
         inputs: Names of the inputs, including the goal's or the path's.
     """
 
-    def __init__(self, name: str, contract: Contract, controller: TrackingController, inputs: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        name: str,
+        contract: Contract,
+        controller: TrackingController | RatesTrackingController,
+        inputs: tuple[str, ...],
+    ) -> None:
         ports = tuple(port for port in contract.inputs if port.name in inputs)
         nothing: dict[str, Any] = {
             "training": {},
@@ -56,6 +65,9 @@ class Baseline:
         self.contract = replace(contract, name=name, inputs=ports, state=(), sha256="", **nothing)
         self.path = Path(name)
         self.controller = controller
+        (output,) = contract.outputs
+        self._output = output.name
+        self._lead_s = controller.gains.lead_s if isinstance(controller, TrackingController) else 0.0
         self._follows_path = PATH_INPUTS[0] in inputs
         self._dt = 1.0 / contract.rate_hz
         self._late = 0.0
@@ -67,7 +79,7 @@ class Baseline:
         self._late = 0.0  # no time has passed before the first step
 
     def step(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Return ``rotor_speed`` (N, rotors) rad/s for inputs by name with a leading batch axis."""
+        """Return the policy's command, (N, rotors) rad/s or (N, 4), for inputs by name with a leading batch axis."""
         orientation = np.asarray(inputs["orientation"], dtype=float)
         command = self.controller.command(
             np.asarray(inputs["position"], dtype=float),
@@ -78,7 +90,7 @@ class Baseline:
             self._late,
         )
         self._late = self._dt
-        return {"rotor_speed": command}
+        return {self._output: command}
 
     def _reference(self, inputs: Mapping[str, Array]) -> Reference:
         own = frames.yaw(inputs["orientation"])
@@ -90,7 +102,7 @@ class Baseline:
         heading = inputs.get("path_orientation")
         if heading is None:
             heading = np.broadcast_to(frames.from_yaw(own)[:, None], (*time.shape, 4))
-        return along(time, position, np.asarray(heading, dtype=float), self.controller.gains.lead_s)
+        return along(time, position, np.asarray(heading, dtype=float), self._lead_s)
 
 
 def baselines(contract: Contract, robot: Quadrotor) -> dict[str, Baseline]:
@@ -104,10 +116,13 @@ def baselines(contract: Contract, robot: Quadrotor) -> dict[str, Baseline]:
     """
     given = {port.name for port in contract.inputs}
     robot = replace(robot, control_rate_hz=contract.rate_hz)  # gains depend on the control rate
-    if [port.name for port in contract.outputs] != ["rotor_speed"]:
-        return {}
+    commands = [port.name for port in contract.outputs]
     for task_inputs, heading in zip((PATH_INPUTS, GOAL_INPUTS), reversed(HEADINGS)):
-        if given.issuperset((*STATE_INPUTS, *task_inputs)):
-            inputs = tuple(name for name in (*STATE_INPUTS, *task_inputs, heading) if name in given)
+        if not given.issuperset((*STATE_INPUTS, *task_inputs)):
+            continue
+        inputs = tuple(name for name in (*STATE_INPUTS, *task_inputs, heading) if name in given)
+        if commands == ["rotor_speed"]:
             return {name: Baseline(name, contract, make(robot), inputs) for name, make in CONTROLLERS.items()}
+        if commands == ["rates_thrust"] and robot.rate_loop is not None and task_inputs == GOAL_INPUTS:
+            return {BY_RATES: Baseline(BY_RATES, contract, RatesTrackingController(robot), inputs)}
     return {}

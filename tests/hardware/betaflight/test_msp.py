@@ -17,6 +17,17 @@ def test_the_published_example_of_a_request() -> None:
     assert request(100) == b"$M<\x00\x64\x64"  # MSP_IDENT, of MSP's description
 
 
+def test_a_command_of_version_2_travels_inside_one_of_version_1() -> None:
+    assert request(0x300A) == b"$M<\x06\xff\x00\x0a\x30\x00\x00\xf6" + bytes((6 ^ 255 ^ 0x0A ^ 0x30 ^ 0xF6,))
+    answered = answer(0x300A, b"123456")
+    assert Framing().feed(answered) == [Frame(0x300A, b"123456", False)]
+    broken = bytearray(answered)
+    broken[12] ^= 1
+    broken[-1] ^= 1  # the outer sum is right
+    framing = Framing()
+    assert framing.feed(bytes(broken) + answer(1, b"")) == [Frame(1, b"", False)] and framing.malformed == 1
+
+
 def test_a_frame_is_found_in_any_pieces() -> None:
     whole = answer(102, bytes(range(18))) + answer(150, b"") + b"$M!\x00\x96\x96"
     for size in (1, 2, 3, 5, 7, len(whole)):

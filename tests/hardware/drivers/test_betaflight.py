@@ -55,6 +55,8 @@ REFUSED = {
     "no arming range": ({34: bytes(8)}, "", "0 ranges for ARM"),
     "arming beside angle": ({34: bytes((0, 0, 32, 48, 1, 0, 0, 48))}, "", "No position of AUX1 leaves the modes ANGLE"),
     "short answers": ({44: b"\x00"}, "", "another layout"),
+    "an unknown gyroscope": ({0x300A: bytes((40, 16, 2))}, "", "gyroscope is number 40, which is not known"),
+    "a wrong range": ({}, "?gyroscope=16", "gyroscope=16, which is not allowed"),
     "a tilted start": ({102: struct.pack("<9h", 0, 0, 1500, *(0,) * 6)}, "", "reads 1500 at rest"),
 }
 
@@ -66,6 +68,35 @@ def test_a_flight_controller_that_would_not_do_as_commanded_is_refused(peer: Bet
     with pytest.raises(UserError, match=message):
         BetaflightBackend(peer.robot, uri=peer.uri + query).connect()
     assert not peer.powered
+
+
+@pytest.mark.parametrize(
+    ("number", "high_range", "query", "deg_s"),
+    [
+        (13, 0, "", 2000.0),  # ICM42688P
+        (13, 1, "", 2000.0),
+        (10, 1, "", 4000.0),  # ICM20649
+        (10, 0, "", 2000.0),
+        (18, 0, "", 4000.0),  # IIM42653
+        (16, 0, "", 0.07 * 32768.0),  # LSM6DSO
+        (40, 0, "?gyroscope=4000", 4000.0),
+    ],
+)
+def test_rates_are_in_the_unit_of_the_gyroscope_that_was_found(
+    peer: BetaflightPeer, number: int, high_range: int, query: str, deg_s: float
+) -> None:
+    ticks = 1638
+    peer.answers[0x300A] = bytes((number, 16, 2))
+    peer.answers[90] = peer.answers[90][:11] + bytes((high_range,))
+    peer.answers[102] = struct.pack("<9h", 0, 0, 2048, ticks, 0, -ticks, 0, 0, 0)
+    driver = BetaflightBackend(peer.robot, uri=peer.uri + query)
+    driver.connect()
+    try:
+        driver.locate(time.time(), *peer.pose())
+        turning = driver.read().signals["angular_velocity"]
+    finally:
+        driver.close()
+    assert np.allclose(turning, np.radians(deg_s) / 32768.0 * np.array((ticks, 0, -ticks)))
 
 
 def test_one_that_answers_as_seldom_as_by_default_is_refused(peer: BetaflightPeer) -> None:

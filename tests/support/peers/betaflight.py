@@ -48,7 +48,7 @@ class BetaflightPeer:
             44: struct.pack("<BHHHBHH", 0, 1900, 1500, 1050, 0, 885, 2115),  # MSP_RX_CONFIG
             75: struct.pack("<BBHBHB", 15, 10, 1000, 0, 100, 1),  # MSP_FAILSAFE_CONFIG: DROP after 1.5 s
             64: bytes((0, 1, 3, 2, 4, 5, 6, 7)),  # MSP_RX_MAP: AETR1234
-            90: struct.pack("<BBBBHH", 1, 1, 0, 5, 480, 550),  # MSP_ADVANCED_CONFIG: idle 5.5%
+            90: struct.pack("<BBBBHHBBBB", 1, 1, 0, 5, 480, 550, 0, 0, 0, 0),  # MSP_ADVANCED_CONFIG: idle 5.5%
             111: bytes((7, 0, 67, 67, 67, 0, 50, 0, 0, 0, 0, 7, 7, 0, 0, 100))  # MSP_RC_TUNING: ACTUAL, 70 to 670 deg/s
             + struct.pack("<3HBB", 1998, 1998, 1998, 3, 50),
             119: bytes(_MODES),  # MSP_BOXIDS
@@ -57,6 +57,7 @@ class BetaflightPeer:
             131: struct.pack("<HHHBB", 0, 2000, 1000, 4, 14),  # MSP_MOTOR_CONFIG
             102: struct.pack("<9h", 0, 0, 2048, 0, 0, 0, 0, 0, 0),  # MSP_RAW_IMU
             108: struct.pack("<3h", 0, 0, 90),  # MSP_ATTITUDE
+            0x300A: bytes((13, 16, 2, 255, 255, 255)),  # MSP2_SENSOR_CONFIG_ACTIVE: ICM42688P
         }
         self.powered = False
         self.hinders = 0
@@ -148,6 +149,12 @@ class BetaflightPeer:
             self._keep_rules()
 
     def _obey(self, command: int, payload: bytes) -> None:
+        if command == 255:  # of version 2, inside one of version 1
+            _, inner, _ = struct.unpack_from("<BHH", payload)
+            known = self.answers.get(inner)
+            body = struct.pack("<BHH", 0, inner, len(known or b"")) + (known or b"")
+            self._answer(command, body + bytes((_crc8(body),)), b"!" if known is None else b">")
+            return
         if command == 200:  # MSP_SET_RAW_RC
             self._receive(struct.unpack(f"<{len(payload) // 2}H", payload))
             self._answer(command, b"")
@@ -197,6 +204,15 @@ class BetaflightPeer:
             | (0 if low or self.powered else THROTTLE)
             | (ARM_SWITCH if self._switched_on_hindered else 0)
         )
+
+
+def _crc8(data: bytes) -> int:
+    """CRC-8 of the polynomial D5, from 0, most significant bit first, by division of the whole number."""
+    rest = int.from_bytes(data, "big") << 8
+    for place in range(8 * len(data) - 1, -1, -1):
+        if rest >> (place + 8) & 1:
+            rest ^= 0x1D5 << place
+    return rest
 
 
 PEER = BetaflightPeer

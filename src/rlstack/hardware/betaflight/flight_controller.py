@@ -26,8 +26,6 @@ _PATIENCE_S = 0.005
 _PERIODS_S = {msp.RAW_IMU: 0.005, msp.STATUS_EX: 0.02, msp.ATTITUDE: 0.05, msp.BATTERY_STATE: 0.5}
 _KEEP_ALIVE_S = 0.02
 """Period of disarmed channels: a receiver is lost after 150 ms."""
-_GYRO_RAD_S = np.radians(2000.0 / 32768.0)
-"""The gyroscope's unit: all that Betaflight supports measure 2000 degrees/s with 16 bits."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -77,6 +75,7 @@ class FlightController:
         self.attitude: tuple[float, float] | None = None
         """Roll and pitch, rad: roll to the right, and pitch with the nose down, are positive."""
         self._asked: dict[int, float] = {}
+        self._gyroscope_rad_s = 0.0
         self._idle: bytes | None = None
         self._sending = threading.Lock()
         self._stop = threading.Event()
@@ -127,9 +126,14 @@ class FlightController:
             f" {_LEAST_ANSWERS_HZ:.0f}: 'set serial_update_rate_hz = 2000', save; a UART needs 500000 baud or more."
         )
 
-    def start(self, idle: bytes) -> None:
-        """Measure from now on, and send the frame ``idle`` while :meth:`keep_alive` wants it."""
-        self._idle = idle
+    def start(self, idle: bytes, gyroscope_rad_s: float) -> None:
+        """Measure from now on, and send the frame ``idle`` while :meth:`keep_alive` wants it.
+
+        Args:
+            idle: Disarmed channels.
+            gyroscope_rad_s: Unit of the gyroscope's rates, rad/s.
+        """
+        self._idle, self._gyroscope_rad_s = idle, gyroscope_rad_s
         self._thread = threading.Thread(target=self._run, name="betaflight", daemon=True)
         self._thread.start()
 
@@ -184,7 +188,7 @@ class FlightController:
         try:
             if frame.command == msp.RAW_IMU:
                 numbers = np.array(struct.unpack_from("<6h", frame.payload), dtype=float)
-                self.imu = Imu(time.time(), numbers[:3], numbers[3:] * _GYRO_RAD_S)
+                self.imu = Imu(time.time(), numbers[:3], numbers[3:] * self._gyroscope_rad_s)
             elif frame.command == msp.STATUS_EX:
                 self.status = _status(frame.payload)
             elif frame.command == msp.ATTITUDE:

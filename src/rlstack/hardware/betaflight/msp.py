@@ -1,11 +1,14 @@
-"""MSP, version 1: frames of Betaflight's serial protocol.
+"""MSP: frames of Betaflight's serial protocol.
 
 A frame is ``$M``, a direction (``<`` to the flight controller, ``>`` from it, ``!`` its refusal), the payload's size,
-the command's number, the payload, and the exclusive or of all from the size on.
+the command's number, the payload, and the exclusive or of all from the size on. A command above 254 is one of version
+2, and travels inside a frame of the command 255: a byte of flags, the number and the size in two bytes each, the
+payload, and a CRC-8/DVB-S2 of all these.
 """
 
 from __future__ import annotations
 
+import struct
 from functools import reduce
 from operator import xor
 from typing import NamedTuple
@@ -15,11 +18,14 @@ MODE_RANGES, FEATURE_CONFIG, MIXER_CONFIG, RX_CONFIG, RX_MAP, ADVANCED_CONFIG = 
 RAW_IMU, ATTITUDE, RC_TUNING, BOX_IDS, RC_DEADBAND = 102, 108, 111, 119, 125
 BATTERY_STATE, MOTOR_CONFIG, STATUS_EX, SET_RAW_RC = 130, 131, 150, 200
 FAILSAFE_CONFIG = 75
+SENSORS_FOUND = 0x300A
 """Numbers of commands."""
 
 _MOST_PAYLOAD = 254
 """A size of 255 announces a frame of another layout, which none of the commands above needs."""
 _DIRECTIONS = b">!"
+_VERSION_2 = 255
+_INNER = struct.Struct("<BHH")
 
 
 class Frame(NamedTuple):
@@ -33,8 +39,30 @@ class Frame(NamedTuple):
 
 def request(command: int, payload: bytes = b"") -> bytes:
     """Return the bytes of a frame to the flight controller."""
+    if command >= _VERSION_2:
+        inner = _INNER.pack(0, command, len(payload)) + payload
+        command, payload = _VERSION_2, inner + bytes((_crc(inner),))
     body = bytes((len(payload), command)) + payload
     return b"$M<" + body + bytes((reduce(xor, body),))
+
+
+def _crc(data: bytes) -> int:
+    """Return CRC-8/DVB-S2."""
+    crc = 0
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc << 1 ^ 0xD5) & 0xFF if crc & 0x80 else crc << 1
+    return crc
+
+
+def _unpacked(payload: bytes, refused: bool) -> Frame | None:
+    """Return the frame of version 2 that a payload is; None: it is none."""
+    if len(payload) < _INNER.size + 1 or _crc(payload):  # the CRC cancels what it is of
+        return None
+    _, command, size = _INNER.unpack_from(payload)
+    inner = payload[_INNER.size : -1]
+    return Frame(command, inner, refused) if len(inner) == size and command >= _VERSION_2 else None
 
 
 class Framing:
@@ -60,7 +88,13 @@ class Framing:
                 self.malformed += 1
                 at += 1
                 continue
-            found.append(Frame(data[at + 4], data[at + 5 : end - 1], data[at + 2 : at + 3] == b"!"))
+            frame: Frame | None = Frame(data[at + 4], data[at + 5 : end - 1], data[at + 2 : at + 3] == b"!")
+            if frame is not None and frame.command == _VERSION_2:
+                frame = _unpacked(frame.payload, frame.refused)
+            if frame is None:
+                self.malformed += 1
+            else:
+                found.append(frame)
             at = end
         self._rest = data[at:] if at >= 0 else b""
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -45,6 +46,12 @@ _LANDINGS = {0: "AUTO-LAND", 2: "GPS-RESCUE"}
 """Procedures of its failsafe that do more than to stop the motors."""
 _AUX = 4
 """Channels before the first AUX."""
+_GYROSCOPES = 24
+"""Gyroscopes that version 1.47 of MSP numbers."""
+_70_MDEG = frozenset({3, 16, 17})
+"""L3GD20, LSM6DSO and LSM6DSV16X: a unit is 0.07 degrees/s."""
+_WIDE, _WIDE_IF_SET = frozenset({18, 22}), frozenset({7, 10})
+"""IIM42653 and IIM42652 measure 4000 degrees/s with 16 bits; ICM20601 and ICM20649 with gyro_high_range."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +90,8 @@ class Settings:
     disarmed_aux: Mapping[int, int]
     lands_by: str
     """Its failsafe's procedure where that does not simply drop the robot; empty where it does."""
+    gyroscope_rad_s: float
+    """Unit of its rates, rad/s."""
 
     @property
     def channels(self) -> int:
@@ -90,7 +99,9 @@ class Settings:
         return max((_AUX + 4, *(channel + 1 for channel in self.disarmed_aux)))
 
 
-def read_settings(ask: Ask, *, board: str = "", pilot: bool = False, any_version: bool = False) -> Settings:
+def read_settings(
+    ask: Ask, *, board: str = "", pilot: bool = False, any_version: bool = False, gyroscope_deg_s: float = 0.0
+) -> Settings:
     """Return the settings of a flight controller.
 
     Args:
@@ -98,18 +109,19 @@ def read_settings(ask: Ask, *, board: str = "", pilot: bool = False, any_version
         board: The board that it must be; empty: any.
         pilot: Whether a pilot's transmitter arms, and hands over by the mode MSP OVERRIDE.
         any_version: Take another version of MSP, too.
+        gyroscope_deg_s: Range of its gyroscope, degrees/s; 0: that of the sensor which it names.
 
     Raises:
         UserError: It is not Betaflight, another version or board, not a quadrotor X, or a setting does not allow
             rates and thrust; the message has the command of Betaflight's command line that changes it.
     """
     try:
-        return _settings(ask, board, pilot, any_version)
+        return _settings(ask, board, pilot, any_version, gyroscope_deg_s)
     except (struct.error, IndexError, ValueError) as error:
         raise UserError(f"The flight controller's settings have another layout than Betaflight's ({error}).") from error
 
 
-def _settings(ask: Ask, board: str, pilot: bool, any_version: bool) -> Settings:
+def _settings(ask: Ask, board: str, pilot: bool, any_version: bool, gyroscope_deg_s: float) -> Settings:
     firmware, found = _firmware(ask, any_version), _board(ask)
     if board and board != found:
         raise UserError(
@@ -126,11 +138,12 @@ def _settings(ask: Ask, board: str, pilot: bool, any_version: bool) -> Settings:
     ranges = _ranges(ask(msp.MODE_RANGES))
     armed, disarmed = ({}, {}) if pilot else _aux(ranges)
     roll, pitch, yaw, throttle = ask(msp.RX_MAP)[:4]
+    advanced = ask(msp.ADVANCED_CONFIG)
     return Settings(
         firmware=firmware,
         board=found,
         rates=_rates(ask(msp.RC_TUNING), ask(msp.RC_DEADBAND)),
-        idle=struct.unpack_from("<H", ask(msp.ADVANCED_CONFIG), 6)[0] / 1e4,
+        idle=struct.unpack_from("<H", advanced, 6)[0] / 1e4,
         throttle_low_us=max(int(low), LOW_US),
         middle_us=int(middle),
         places=(roll, pitch, yaw, throttle),
@@ -138,6 +151,7 @@ def _settings(ask: Ask, board: str, pilot: bool, any_version: bool) -> Settings:
         armed_aux=armed,
         disarmed_aux=disarmed,
         lands_by=_LANDINGS.get(ask(msp.FAILSAFE_CONFIG)[7], ""),
+        gyroscope_rad_s=math.radians(gyroscope_deg_s / 32768.0 or _gyroscope_deg_s(ask, bool(advanced[11]))),
     )
 
 
@@ -153,6 +167,19 @@ def _firmware(ask: Ask, any_version: bool) -> str:
             f" {API[0]}.{API[1]} (Betaflight 4.6 and 2025.12): flash that one, or add any_version=true to the URI."
         )
     return f"Betaflight {version}"
+
+
+def _gyroscope_deg_s(ask: Ask, high_range: bool) -> float:
+    """Return the unit, degrees/s, of the rates of the gyroscope that was found."""
+    found = ask(msp.SENSORS_FOUND)[0]
+    if not 2 <= found < _GYROSCOPES:
+        raise UserError(
+            f"The flight controller's gyroscope is number {found}, which is not known here: look its range up, and add"
+            " gyroscope=2000 or gyroscope=4000 (degrees/s) to the URI."
+        )
+    if found in _70_MDEG:
+        return 0.07
+    return (4000.0 if found in _WIDE or (high_range and found in _WIDE_IF_SET) else 2000.0) / 32768.0
 
 
 def _board(ask: Ask) -> str:

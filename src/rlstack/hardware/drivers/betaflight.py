@@ -26,7 +26,7 @@ from rlstack.robots import RobotSpec
 from rlstack.robots.frames import rotate_inverse
 from rlstack.robots.spec import STANDARD_GRAVITY
 
-OPTIONS = {"baud": 115200, "hover_throttle": 0.0, "board": "", "pilot": False, "any_version": False}
+OPTIONS = {"baud": 115200, "hover_throttle": 0.0, "board": "", "pilot": False, "any_version": False, "gyroscope": 0.0}
 
 HOVER_RATIO = 1.6
 """How far hovering by the URI and by the robot file may be apart."""
@@ -56,7 +56,7 @@ class BetaflightBackend:
     Args:
         robot: A quadrotor.
         uri: Where it is: ``serial:///dev/ttyACM0?baud=115200``, or ``tcp://HOST:PORT`` for a simulated one. Options:
-            ``hover_throttle`` (0 to 1), ``board``, ``pilot`` and ``any_version``.
+            ``hover_throttle`` (0 to 1), ``board``, ``pilot``, ``any_version`` and ``gyroscope`` (range, degrees/s).
 
     Raises:
         UserError: The robot is no quadrotor, or the URI is not allowed.
@@ -83,6 +83,10 @@ class BetaflightBackend:
         hover = self._uri.options["hover_throttle"]
         if not 0.0 <= hover < 1.0:
             raise UserError(f"The URI '{uri}' has hover_throttle={hover}, which is not allowed: give 0 to 1.")
+        if (wide := self._uri.options["gyroscope"]) and not 100.0 <= wide <= 10000.0:
+            raise UserError(
+                f"The URI '{uri}' has gyroscope={wide:g}, which is not allowed: give 100 to 10000 degrees/s."
+            )
         self._pilot = bool(self._uri.options["pilot"])
         self._controller: FlightController | None = None
         self._poses = PoseFilter()
@@ -100,11 +104,15 @@ class BetaflightBackend:
         try:
             options = self._uri.options
             settings = read_settings(
-                controller.ask, board=options["board"], pilot=self._pilot, any_version=options["any_version"]
+                controller.ask,
+                board=options["board"],
+                pilot=self._pilot,
+                any_version=options["any_version"],
+                gyroscope_deg_s=options["gyroscope"],
             )
             controller.check_rate()
             self._adopt(settings)
-            controller.start(self._disarmed)
+            controller.start(self._disarmed, settings.gyroscope_rad_s)
             self._g_units = _gravity(controller)
         except BaseException:
             controller.close()
