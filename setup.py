@@ -90,6 +90,9 @@ EXTRAS = {
     # the Crazyradio: Bitcraze's own USB driver. What goes over it is rlstack's code, which loses no thread to a wrong
     # packet; over UDP a Crazyflie needs no library
     "crazyflie": ["cflib>=0.1.30"],
+    # Franka's arms: libfranka with its loop at 1 kHz in C++, and motions whose target may be moved; pylibfranka leaves
+    # that loop to Python, which no such rate can be asked of
+    "franka": ["franky-control>=2"],
     # The drivers of real robots add what they need here; none does yet.
     "hardware": [],
     "dev": [
@@ -99,6 +102,8 @@ EXTRAS = {
         "colcon-ros>=0.5",
         "dynamixel-sdk>=4.0",
         "feetech-servo-sdk>=1.0",
+        'franky-control>=2; platform_machine == "x86_64"',
+        'franky-sim>=1.0; platform_machine == "x86_64"',  # a Franka arm at the other end of libfranka's protocol
         "gymnasium>=1.1",
         "hypothesis>=6.100",
         "leapp>=0.7",  # writes and reads the bundles of Isaac Lab that are imported and exported

@@ -21,6 +21,7 @@ from rlstack.resources import find_resource
 from rlstack.robots.kinematics import chain_of, tool_motion
 from tests.support.arms import write_posture_policy
 from tests.support.bases import turtlebot
+from tests.support.peers import peer_of
 from tests.support.peers._servos import Weighing
 from tests.support.peers.feetech import FeetechPeer
 from tests.support.peers.opencr import OpenCrPeer
@@ -86,6 +87,41 @@ def test_an_arm_on_a_servo_bus_ends_where_it_ends_in_the_simulator(
         assert math.dist(tool(robot_joints(peer, robot)), wanted) < 2e-3
         latencies = sorted(driver.robots[0].backend.bus.latencies_s)
         assert latencies[len(latencies) // 2] < 0.1  # what arm_reach is proven for
+
+
+@pytest.mark.parametrize("backend", ["franka", "ur"])
+def test_an_arm_reaches_its_goal_behind_the_guard(
+    backend: str, listener: Listener, start: Start, tmp_path: Path
+) -> None:
+    """Franka's is franky-sim, which has physics and libfranka's protocol, and flies the released policy."""
+    if backend == "franka":
+        pytest.importorskip("franky")
+        pytest.importorskip("franky_sim")
+    with peer_of(backend) as peer:
+        robot = peer.robot
+        assert isinstance(robot, Manipulator)
+        chain = chain_of(robot)
+
+        def tool(joints: Any) -> Any:
+            return tool_motion(chain.screws, np.asarray(joints)[None, list(chain.index)]).position[0]
+
+        rest = np.array([joint.rest for joint in robot.drives])
+        if backend == "franka":
+            goal, policy = np.array([0.45, 0.15, 0.45]), find_resource("policies/arm_reach/policy.onnx")
+        else:
+            posture = rest + np.array([0.2, 0.1, -0.2, 0.1, 0.2, 0.3, 0.0, 0.0])
+            goal, policy = tool(posture), write_posture_policy(tmp_path / "reach.onnx", robot, posture, speed=0.3)
+        assert math.dist(tool(rest), goal) > 0.05
+        start(RobotNode, robot=robot.name, backend=backend, uri=peer.uri, command_timeout_periods=100.0)
+        guard = start(GuardNode, robot=robot.name, auto_arm=True, staleness_s=1.0, observation_timeout_s=1.0)
+        start(PolicyNode, robot=robot.name, policy=str(policy), goal_position=tuple(goal.tolist()))
+
+        def there() -> bool:
+            at = np.concatenate([np.asarray(peer.joints)[: len(chain.index)], rest[-2:]])
+            return math.dist(tool(at), goal) < 0.01
+
+        listener.until(there, "the goal", 30.0)
+        assert guard.status()[1]["mode"] == "policy" and peer.powered
 
 
 def test_a_dry_run_reads_and_commands_and_moves_nothing(listener: Listener, start: Start, tmp_path: Path) -> None:

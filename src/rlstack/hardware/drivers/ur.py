@@ -13,6 +13,7 @@ from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.hardware.captures import OPTIONS, Captures
 from rlstack.hardware.linked_robot import LinkedRobot, checked_options
+from rlstack.hardware.payload import mass_behind, moved_link
 from rlstack.hardware.serial_port import LinkLost
 from rlstack.hardware.ur.client_interface import ClientInterface, Configuration
 from rlstack.hardware.ur.modes import hindrance
@@ -21,7 +22,6 @@ from rlstack.hardware.ur.session import RtdeSession
 from rlstack.hardware.uri import parse_uri
 from rlstack.interfaces.backend import Reading
 from rlstack.robots.joints import clip_targets
-from rlstack.robots.kind_models import robot_model
 from rlstack.robots.kinematics import chain_of, tool_motion
 
 _OUTPUTS = (
@@ -155,19 +155,10 @@ class UrArm(LinkedRobot):
                 )
 
     def _flange_link(self) -> str:
-        return next(joint.child for joint in robot_model(self.robot).joints if joint.name == self._joints[-1].name)
+        return moved_link(self.robot, self._joints[-1].name)
 
     def _same_payload(self, found: float) -> None:
-        model = robot_model(self.robot)
-        flange = self._flange_link()
-
-        def carried(link: str | None) -> bool:
-            link = model.parents.get(link or "")
-            while link is not None and link != flange:
-                link = model.parents.get(link)
-            return link == flange
-
-        wanted = sum(piece.mass_kg for link, piece in model.pieces.items() if carried(link))
+        wanted = mass_behind(self.robot, self._flange_link())
         if abs(found - wanted) > self._options["payload_tolerance"]:
             raise UserError(
                 f"The controller's payload is {found:.2f} kg, and behind the flange of {self.robot.name} the robot file"

@@ -1,0 +1,1 @@
+"""What the driver of Franka's arms is made of."""
