@@ -97,6 +97,7 @@ def test_an_arm_reaches_its_goal_behind_the_guard(
     if backend == "franka":
         pytest.importorskip("franky")
         pytest.importorskip("franky_sim")
+    peer: Any
     with peer_of(backend) as peer:
         robot = peer.robot
         assert isinstance(robot, Manipulator)

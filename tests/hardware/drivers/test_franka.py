@@ -131,7 +131,11 @@ def test_modes_and_errors_are_told_in_words() -> None:
 
 
 def test_an_answer_that_does_not_come_is_waited_for_no_longer_than_said() -> None:
-    late = Attempt(lambda: time.sleep(0.3) or 7)
+    def slow() -> int:
+        time.sleep(0.3)
+        return 7
+
+    late = Attempt(slow)
     with pytest.raises(LinkLost, match=r"0\.01 s"):
         late.result(0.01)
     assert not late.done and late.result(5.0) == 7
