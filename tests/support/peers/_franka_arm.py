@@ -121,7 +121,6 @@ class Room:
         self.simulator.init()
         self.arm = self.simulator.add_robot(initial_q=REST, initial_hand_width=0.08)
         self.server = Arm(self.arm, LocalHostnames())
-        self.server.init()
         self.simulator.start()
         self.awake = self.linked = False
 
@@ -144,11 +143,12 @@ class Room:
         if word == "wake":
             self.awake = self.linked = True
             server.mode, server.load, protocol.FR3_URDF = None, 0.0, panda()
-            server.reset_state()
-            server.gripper_server.reset_state()
+            server.init()
             self.place(REST)
         elif word == "sleep":
             self.awake = False
+            server.cleanup()  # whoever still waits for an answer ends now
+            server.reset_state()
         elif word == "link":
             self.linked = rest == "true"
         elif word == "reflex":
@@ -165,7 +165,12 @@ class Room:
         elif word == "fr3":
             protocol.FR3_URDF = FR3
         width = self.arm.hand_width
-        return {"powered": server.moving, "joints": list(self.arm.inner_state.q), "width": width}
+        return {
+            "host": server.hostname,
+            "powered": server.moving,
+            "joints": list(self.arm.inner_state.q),
+            "width": width,
+        }
 
     def place(self, joints: tuple[float, ...]) -> None:
         model, data = self.arm.model, self.arm.data
@@ -178,7 +183,6 @@ class Room:
 def main() -> None:
     np.seterr(all="ignore")
     room = Room()
-    print(room.server.hostname, flush=True)
     while True:
         if room.awake:
             room.step()

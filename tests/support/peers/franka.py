@@ -31,13 +31,13 @@ class _Process:
         )
         assert self._process.stdout is not None and self._process.stdin is not None
         self._out, self._in = self._process.stdout, self._process.stdin
-        self.host = self._out.readline().strip()
-        assert self.host, "franky-sim did not start"
 
     def tell(self, line: str) -> dict[str, Any]:
         self._in.write(line + "\n")
         self._in.flush()
-        said: dict[str, Any] = json.loads(self._out.readline())
+        answer = self._out.readline()
+        assert answer, "franky-sim has ended"
+        said: dict[str, Any] = json.loads(answer)
         return said
 
 
@@ -55,7 +55,7 @@ class FrankaPeer:
 
     @property
     def uri(self) -> str:
-        return f"fci://{self._process.host}?realtime=false"
+        return f"fci://{self.tell('state')['host']}?realtime=false"
 
     @property
     def powered(self) -> bool:
