@@ -1,0 +1,257 @@
+"""Heads of a policy's network: from a feature for each planned step to actions, with losses and log-probabilities.
+
+``tokens`` chooses among bins of each action axis, as RT-2 and OpenVLA do; ``flow`` transports noise along a learned
+velocity (flow matching, Lipman et al., arXiv 2210.02747; as a Markov chain with noise in each step it has
+log-probabilities, as in Flow-Noise, arXiv 2510.25889); ``regression`` predicts the actions, and samples around them.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+HeadName = Literal["tokens", "flow", "regression"]
+
+_FLOW_STEPS = 6
+"""Steps from noise to an action."""
+_CHAIN_STD = 0.12
+"""Deviation of the noise in each of them where actions are sampled."""
+
+
+class Head(nn.Module):
+    """From features (batch, steps, width) to chunks of actions (batch, steps, axes) in -1..1.
+
+    A *choice* is what was sampled, from which log-probabilities follow; its first two axes are batch and steps.
+    """
+
+    axes: int
+
+    @abstractmethod
+    def loss(self, features: Tensor, actions: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Return the supervised loss (batch, steps) of actions (batch, steps, axes)."""
+
+    @abstractmethod
+    def forward(self, features: Tensor) -> Tensor:
+        """Return the deterministic actions (batch, steps, axes)."""
+
+    @abstractmethod
+    def sample(
+        self, features: Tensor, temperature: float, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return sampled actions (batch, steps, axes) and the choice; a temperature above 1 explores more."""
+
+    @abstractmethod
+    def log_prob(self, features: Tensor, choice: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+        """Return the log-probability and the entropy, both (batch, steps, axes), of a choice at a temperature."""
+
+    @abstractmethod
+    def divergence(self, features: Tensor, reference: Tensor, choice: Tensor) -> Tensor:
+        """Return the KL divergence (batch, steps, axes) from a reference policy.
+
+        Args:
+            features: (batch, steps, width) of the policy.
+            reference: What the reference's :meth:`distribution` returned.
+            choice: What was sampled.
+        """
+
+    @abstractmethod
+    def distribution(self, features: Tensor, choice: Tensor) -> Tensor:
+        """Return what :meth:`divergence` needs of the reference policy's features."""
+
+
+class TokenHead(Head):
+    """A choice among bins for each axis of each step.
+
+    Args:
+        width: Width of features.
+        axes: Action axes.
+        bins: Bins from -1 to 1; an odd number has one at 0.
+    """
+
+    def __init__(self, width: int, axes: int, bins: int = 33) -> None:
+        super().__init__()
+        self.axes, self.bins = axes, bins
+        self.logits = nn.Linear(width, axes * bins)
+        self.register_buffer("centres", torch.linspace(-1.0, 1.0, bins))
+
+    centres: Tensor
+
+    def loss(self, features: Tensor, actions: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Return the cross-entropy (batch, steps); an action between two bins is shared by them."""
+        place = (actions.clamp(-1.0, 1.0) + 1.0) * (0.5 * (self.bins - 1))
+        low = place.floor().clamp(max=self.bins - 2)
+        share = (place - low)[..., None]
+        found = self._log(features)
+        low = low.long()[..., None]
+        return -((1.0 - share) * found.gather(-1, low) + share * found.gather(-1, low + 1)).sum(dim=(-2, -1))
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return the centres (batch, steps, axes) of the likeliest bins."""
+        return self._actions(self.tokens(features))
+
+    def tokens(self, features: Tensor) -> Tensor:
+        """Return the likeliest bins (batch, steps, axes)."""
+        return self._split(features).argmax(dim=-1)
+
+    def sample(
+        self, features: Tensor, temperature: float, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return sampled actions (batch, steps, axes) and their bins."""
+        share = torch.softmax(self._split(features).float() / temperature, dim=-1)
+        flat = torch.multinomial(share.flatten(end_dim=-2), 1, generator=generator)
+        choice = flat.reshape(share.shape[:-1])
+        return self._actions(choice), choice
+
+    def log_prob(self, features: Tensor, choice: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+        """Return the log-probability and the entropy, both (batch, steps, axes)."""
+        found = self._log(features, temperature)
+        return found.gather(-1, choice[..., None])[..., 0], -(found.exp() * found).sum(dim=-1)
+
+    def divergence(self, features: Tensor, reference: Tensor, choice: Tensor) -> Tensor:
+        """Return the KL divergence (batch, steps, axes) from the reference's log-probabilities."""
+        found = self._log(features)
+        return (found.exp() * (found - reference)).sum(dim=-1)
+
+    def distribution(self, features: Tensor, choice: Tensor) -> Tensor:
+        """Return the log-probabilities (batch, steps, axes, bins)."""
+        return self._log(features)
+
+    def _split(self, features: Tensor) -> Tensor:
+        return self.logits(features).unflatten(-1, (self.axes, self.bins))
+
+    def _log(self, features: Tensor, temperature: float = 1.0) -> Tensor:
+        return torch.log_softmax(self._split(features).float() / temperature, dim=-1)
+
+    def _actions(self, tokens: Tensor) -> Tensor:
+        # arithmetic in place of a lookup: the centres are evenly spaced
+        return tokens.float() * (2.0 / (self.bins - 1)) - 1.0
+
+
+class RegressionHead(Head):
+    """Predicts the actions, by absolute error; samples have a learned deviation for each axis.
+
+    Args:
+        width: Width of features.
+        axes: Action axes.
+        std: Initial deviation.
+    """
+
+    def __init__(self, width: int, axes: int, std: float = 0.15) -> None:
+        super().__init__()
+        self.axes = axes
+        self.mean = nn.Linear(width, axes)
+        self.log_std = nn.Parameter(torch.full((axes,), math.log(std)))
+
+    def loss(self, features: Tensor, actions: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Return the absolute error (batch, steps)."""
+        return (self.mean(features).float() - actions).abs().sum(dim=-1)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return the predicted actions (batch, steps, axes)."""
+        predicted: Tensor = self.mean(features)
+        return predicted
+
+    def sample(
+        self, features: Tensor, temperature: float, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return sampled actions (batch, steps, axes), which are also the choice; the environment clips them."""
+        mean = self.mean(features).float()
+        noise = torch.randn(mean.shape, generator=generator)
+        choice = mean + noise * self.log_std.exp() * temperature
+        return choice, choice
+
+    def log_prob(self, features: Tensor, choice: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+        """Return the log-probability and the entropy, both (batch, steps, axes)."""
+        mean = self.mean(features).float()
+        std = (self.log_std.exp() * temperature).expand_as(mean)
+        return _gaussian(choice, mean, std), torch.log(std) + 0.5 * math.log(2.0 * math.pi * math.e)
+
+    def divergence(self, features: Tensor, reference: Tensor, choice: Tensor) -> Tensor:
+        """Return the KL divergence (batch, steps, axes) from a Gaussian with the reference's mean."""
+        return 0.5 * ((self.mean(features).float() - reference) / self.log_std.exp()).square()
+
+    def distribution(self, features: Tensor, choice: Tensor) -> Tensor:
+        """Return the mean (batch, steps, axes)."""
+        return self.mean(features).float()
+
+
+class FlowHead(Head):
+    """Transports noise to actions along a velocity, in a few equal steps.
+
+    Args:
+        width: Width of features.
+        axes: Action axes.
+    """
+
+    def __init__(self, width: int, axes: int) -> None:
+        super().__init__()
+        self.axes = axes
+        self.velocity = nn.Sequential(nn.Linear(width + axes + 3, 2 * width), nn.ReLU(), nn.Linear(2 * width, axes))
+
+    def loss(self, features: Tensor, actions: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Return the squared error (batch, steps) of the velocity at a random time between noise and actions."""
+        time = torch.rand((len(actions), 1, 1), generator=generator)
+        noise = torch.randn(actions.shape, generator=generator)
+        between = (1.0 - time) * noise + time * actions
+        return (self._velocity(features, between, time) - (actions - noise)).square().sum(dim=-1)
+
+    def forward(self, features: Tensor, noise: Tensor | None = None) -> Tensor:
+        """Return the actions (batch, steps, axes) that ``noise`` of that shape becomes; None: zeros, its mean."""
+        now = features.new_zeros(1).expand(*features.shape[:-1], self.axes) if noise is None else noise
+        for k in range(_FLOW_STEPS):
+            now = self._next(features, now, k)
+        return now
+
+    def sample(
+        self, features: Tensor, temperature: float, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return sampled actions (batch, steps, axes) and the chain (batch, steps, axes, flow steps + 1) to them."""
+        chain = [torch.randn((*features.shape[:-1], self.axes), generator=generator)]
+        for k in range(_FLOW_STEPS):
+            noise = torch.randn(chain[0].shape, generator=generator)
+            chain.append(self._next(features, chain[-1], k) + _CHAIN_STD * temperature * noise)
+        return chain[-1], torch.stack(chain, dim=-1)
+
+    def log_prob(self, features: Tensor, choice: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+        """Return the log-probability of the chain given its first noise, and its entropy, both (batch, steps, axes)."""
+        std = torch.full((), _CHAIN_STD * temperature)
+        found = torch.zeros(choice.shape[:-1])
+        for k in range(_FLOW_STEPS):
+            found = found + _gaussian(choice[..., k + 1], self._next(features, choice[..., k], k), std)
+        entropy = _FLOW_STEPS * (torch.log(std) + 0.5 * math.log(2.0 * math.pi * math.e))
+        return found, entropy.expand_as(found)
+
+    def divergence(self, features: Tensor, reference: Tensor, choice: Tensor) -> Tensor:
+        """Return the KL divergence (batch, steps, axes) of the chain from the reference's means."""
+        return 0.5 * ((self.distribution(features, choice) - reference) / _CHAIN_STD).square().sum(dim=-1)
+
+    def distribution(self, features: Tensor, choice: Tensor) -> Tensor:
+        """Return the chain's means (batch, steps, axes, flow steps)."""
+        return torch.stack([self._next(features, choice[..., k], k) for k in range(_FLOW_STEPS)], dim=-1)
+
+    def _next(self, features: Tensor, now: Tensor, k: int) -> Tensor:
+        time = torch.full((1, 1, 1), k / _FLOW_STEPS, dtype=features.dtype)
+        return now + self._velocity(features, now, time) * (1.0 / _FLOW_STEPS)
+
+    def _velocity(self, features: Tensor, now: Tensor, time: Tensor) -> Tensor:
+        angle = time * (0.5 * math.pi)
+        when = torch.cat([time, torch.cos(angle), torch.sin(angle)], dim=-1)
+        when = when + torch.zeros_like(features[..., :3])
+        found: Tensor = self.velocity(torch.cat([features, now, when], dim=-1)).float()
+        return found
+
+
+def make_head(name: HeadName, width: int, axes: int, bins: int) -> Head:
+    """Return a head by its name."""
+    if name == "tokens":
+        return TokenHead(width, axes, bins)
+    return FlowHead(width, axes) if name == "flow" else RegressionHead(width, axes)
+
+
+def _gaussian(value: Tensor, mean: Tensor, std: Tensor) -> Tensor:
+    return functional.gaussian_nll_loss(mean, value, std.square().expand_as(mean), full=True, reduction="none").neg()

@@ -1,0 +1,74 @@
+"""The network: what it depends on, and its graph."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from rlstack.training.language.network import Network, NetworkSettings
+
+SETTINGS = NetworkSettings(channels=(8, 8), points=4, width=16, heads=2, layers=1, decoder_layers=1, words=5)
+
+
+def network(cameras: int = 1) -> Network:
+    torch.manual_seed(0)
+    return Network(3, (cameras, 31, 40, 3), 12, 4, SETTINGS).eval()
+
+
+def given(cameras: int = 1, batch: int = 2) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    draw = torch.Generator().manual_seed(0)
+    state = torch.randn(batch, 3, generator=draw)
+    tokens = torch.tensor([[2.0, 3.0, 4.0, 0.0, 0.0]]).repeat(batch, 1)
+    return state, tokens, torch.randint(0, 256, (batch, cameras, 31, 40, 3), generator=draw).float()
+
+
+@pytest.mark.parametrize("cameras", [1, 2])
+def test_depends_on_each_of_state_words_their_order_and_images(cameras: int) -> None:
+    net = network(cameras)
+    state, tokens, images = given(cameras)
+    with torch.no_grad():
+        here = net(state, tokens, images)
+        assert here.shape == (2, 4, 16)
+        others = [(state + 1.0, tokens, images), (state, tokens.flip(1).sort(1, descending=True)[0], images)]
+        others += [(state, torch.tensor([[3.0, 2.0, 4.0, 0.0, 0.0]] * 2), images), (state, tokens, 255.0 - images)]
+        for other in others:
+            assert (net(*other) - here).abs().max() > 1e-4
+        if cameras == 2:
+            assert (net(state, tokens, images.flip(1)) - here).abs().max() > 1e-4
+
+
+def test_absent_words_do_not_count_and_no_word_is_finite() -> None:
+    net = network()
+    state, tokens, images = given()
+    with torch.no_grad():
+        here = net(state, tokens, images)
+        net.word.weight[0] += 1.0
+        torch.testing.assert_close(net(state, tokens, images), here)
+        assert torch.isfinite(net(state, torch.zeros_like(tokens), images)).all()
+
+
+def test_standardises_pixels_and_bytes_are_the_same_as_floats() -> None:
+    net = network()
+    state, tokens, images = given(batch=8)
+    with torch.no_grad():
+        before = net(state, tokens, images)
+        torch.testing.assert_close(net(state, tokens, images.to(torch.uint8)), before)
+        net.standardise_by(images)
+        pixels = ((images - net.pixel_mean) * net.pixel_scale).reshape(-1, 3)
+    torch.testing.assert_close(pixels.mean(dim=0), torch.zeros(3), atol=1e-4, rtol=0.0)
+    torch.testing.assert_close(pixels.std(dim=0), torch.ones(3), atol=1e-3, rtol=0.0)
+    net.standardise_by(torch.full_like(images, 7.0))  # nothing to be seen: no division by 0
+    assert torch.isfinite(net(state, tokens, images)).all()
+
+
+def test_all_weights_learn() -> None:
+    net = network()
+    net(*given()).square().sum().backward()
+    assert [name for name, weight in net.named_parameters() if weight.grad is None] == []
+
+
+def test_refuses_sizes_that_do_not_fit() -> None:
+    with pytest.raises(ValueError, match="heads"):
+        NetworkSettings(width=100, heads=3)
+    with pytest.raises(ValueError, match="channels"):
+        NetworkSettings(channels=(8,))
