@@ -47,22 +47,6 @@ def commanded(arm: FrankaArm, targets: Any, until: Callable[[], object]) -> bool
     return soon(sent, 15.0)
 
 
-def test_an_arm_that_is_not_the_robot_files_is_refused_with_both_values(peer: FrankaPeer) -> None:
-    def refused(robot: Any = peer.robot) -> str:
-        with pytest.raises(UserError) as caught:
-            FrankaArm(robot, uri=peer.uri).connect()
-        assert not peer.powered
-        return str(caught.value)
-
-    peer.tell("load 1.5")
-    said = refused()
-    assert "0.73 kg of end effector and 1.50 kg of load" in said and "0.93 kg" in said
-    peer.tell("load 0")
-    peer.tell("fr3")
-    said = refused()
-    assert "panda_joint4: the arm allows -3.0770 to -0.1169 rad" in said and "-3.0718 to -0.0698" in said
-
-
 def test_what_the_robot_file_or_uri_lacks_is_refused_before_anything_opens() -> None:
     with pytest.raises(UserError, match="seven joints"):
         FrankaArm(load_robot("ur5e"), uri="fci://127.0.0.1")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 import select
+import struct
 import sys
 import time
 from dataclasses import replace
@@ -19,7 +20,7 @@ from typing import Any
 import franky_sim.franka_robot_protocol as protocol
 import numpy as np
 from franky_sim.franka_robot_server import FrankaRobotServer
-from franky_sim.franka_server import BaseCommand
+from franky_sim.franka_server import BaseCommand, ConnectCommand, ConnectStatus, MessageHeader
 from franky_sim.mujoco_simulator import MujocoSimulator
 from franky_sim.simulation_server import LocalHostnames
 
@@ -55,6 +56,7 @@ class Arm(FrankaRobotServer):
     mode, error = None, -1
     heard, unheard = 0, 0
     load = 0.0
+    version = 10
 
     @property
     def robot_state(self) -> Any:
@@ -105,6 +107,18 @@ class Arm(FrankaRobotServer):
             self._FrankaServer__udp_socket.sendto(data, ("127.0.0.1", port))  # type: ignore[attr-defined]
 
 
+def connected(command: ConnectCommand, server: Any, command_type_struct: str = "I") -> None:
+    if getattr(server, "version", 10) == 10:
+        connect(command, server, command_type_struct)
+        return
+    refusal = struct.pack("<BH5x", ConnectStatus.kIncompatibleLibraryVersion, server.version)
+    command.client_socket.sendall(MessageHeader(command.command_type, command.command_id, 8).to_bytes() + refusal)
+
+
+connect = ConnectCommand.handle
+ConnectCommand.handle = connected
+
+
 def recovered(command: protocol.AutomaticErrorRecoveryCommand, server: Arm) -> None:
     server.recover()
     command.reply(protocol.AutomaticErrorRecoveryStatus.kSuccess)
@@ -142,7 +156,7 @@ class Room:
         server = self.server
         if word == "wake":
             self.awake = self.linked = True
-            server.mode, server.load, protocol.FR3_URDF = None, 0.0, panda()
+            server.mode, server.load, server.version, protocol.FR3_URDF = None, 0.0, 10, panda()
             server.init()
             self.place(REST)
         elif word == "sleep":
@@ -162,8 +176,12 @@ class Room:
             server.noise(bytes.fromhex(rest))
         elif word == "load":
             server.load = float(rest)
+        elif word == "version":
+            server.version = int(rest)
         elif word == "fr3":
             protocol.FR3_URDF = FR3
+        elif word == "upper_arm":
+            protocol.FR3_URDF = panda().replace('xyz="0 -0.316 0"', f'xyz="0 -{rest} 0"')
         width = self.arm.hand_width
         return {
             "host": server.hostname,

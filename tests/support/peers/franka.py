@@ -6,6 +6,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.kinds.manipulator.spec import Manipulator
+from tests.support.peers import Misfit
 
 for library in ("franky", "franky_sim"):  # tests skip without them
     if importlib.util.find_spec(library) is None:
@@ -84,6 +86,20 @@ class FrankaPeer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.tell("sleep")
+
+    def misfits(self) -> dict[str, Misfit | str]:
+        def told(line: str) -> Callable[[], object]:
+            return lambda: self.tell(line)
+
+        return {
+            "in use": "franky-sim lets a second client wait, as an arm does that is not there",
+            "answers twice": "one controller is at an address",
+            "firmware": Misfit(("server version: 5", "library version: 10"), told("version 5")),
+            "calibration": "it is calibrated by its maker, and its axes are compared",
+            "joints": Misfit(("is not a panda", "0.733", "0.649"), told("upper_arm 0.4")),
+            "limits": Misfit(("-3.077 to -0.117 rad", "-3.072 to -0.070"), told("fr3")),
+            "mass": Misfit(("0.73 kg of end effector", "1.50 kg of load", "0.93 kg"), told("load 1.5")),
+        }
 
     def rest(self) -> dict[str, Array]:
         return {"joint_target": np.array([joint.rest for joint in self.robot.drives])}

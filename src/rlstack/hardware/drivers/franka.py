@@ -16,6 +16,7 @@ from rlstack.hardware.captures import OPTIONS, Captures
 from rlstack.hardware.franka.attempt import Attempt
 from rlstack.hardware.franka.hand import Hand
 from rlstack.hardware.franka.modes import REFLEX, error_names, hindrance
+from rlstack.hardware.joint_limits import check_limits
 from rlstack.hardware.linked_robot import LinkedRobot, checked_options
 from rlstack.hardware.payload import mass_behind, moved_link
 from rlstack.hardware.serial_port import LinkLost
@@ -116,7 +117,7 @@ class FrankaArm(LinkedRobot):
             self._same_payload(float(state.m_ee), float(state.m_load))
             if self._fingers and not self._options["gripper"]:
                 self._hand = Hand(library, self._host, self._fingers)
-        except (UserError, LinkLost):
+        except UserError:
             raise
         except library.RealtimeException as error:
             raise UserError(
@@ -156,17 +157,7 @@ class FrankaArm(LinkedRobot):
             raise UserError(f"The arm at {self._host} has {len(turning)} joints, and {self.robot.name} has {_JOINTS}.")
         ours = {joint.name: joint for joint in robot_model(self.robot).seen_from("base_link").joints}
         for joint, found in zip(self._joints, turning):
-            if found.lower > joint.lower + 1e-3 or found.upper < joint.upper - 1e-3:
-                raise UserError(
-                    f"{joint.name}: the arm allows {found.lower:.4f} to {found.upper:.4f} rad, and the robot file of"
-                    f" {self.robot.name} has {joint.lower:.4f} to {joint.upper:.4f}: narrow the robot file, or take"
-                    " that of the right arm."
-                )
-            if found.velocity < 0.99 * joint.velocity_max:
-                raise UserError(
-                    f"{joint.name}: the arm allows {found.velocity:.3f} rad/s, and the robot file of {self.robot.name}"
-                    f" has {joint.velocity_max:.3f}: lower the robot file's."
-                )
+            check_limits(self.robot.name, joint, found.lower, found.upper, found.velocity, "the arm")
             said = ours[joint.name]
             apart = found.position - said.position
             apart = apart - (apart @ said.axis) * said.axis

@@ -12,6 +12,7 @@ import numpy as np
 from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.hardware.captures import OPTIONS, Captures
+from rlstack.hardware.joint_limits import check_limits
 from rlstack.hardware.linked_robot import LinkedRobot, checked_options
 from rlstack.hardware.payload import mass_behind, moved_link
 from rlstack.hardware.serial_port import LinkLost
@@ -131,16 +132,8 @@ class UrArm(LinkedRobot):
     def _same_arm(self, found: Configuration) -> None:
         name = self.robot.name
         for k, joint in enumerate(self._joints):
-            if found.lower[k] > joint.lower + 1e-3 or found.upper[k] < joint.upper - 1e-3:
-                raise UserError(
-                    f"{joint.name}: the controller allows {found.lower[k]:.3f} to {found.upper[k]:.3f} rad, and the"
-                    f" robot file of {name} has {joint.lower:.3f} to {joint.upper:.3f}: narrow the robot file."
-                )
-            if found.velocity_max[k] < 0.99 * joint.velocity_max:
-                raise UserError(
-                    f"{joint.name}: the controller allows {found.velocity_max[k]:.3f} rad/s, and the robot file of"
-                    f" {name} has {joint.velocity_max:.3f}: lower the robot file's."
-                )
+            lower, upper, speed = found.lower[k], found.upper[k], found.velocity_max[k]
+            check_limits(name, joint, lower, upper, speed, "the controller")
         flange = self._flange_link()
         chain = chain_of(self.robot, flange)
         for posture in np.array([[0.0] * 6, [0.3, -1.2, 1.5, -0.7, 0.9, 0.4], [-1.0, -0.6, -1.1, 0.5, -1.4, 2.0]]):

@@ -1,0 +1,1 @@
+"""What the driver of arms under ros2_control is made of."""
