@@ -50,7 +50,6 @@ class Ros2ControlPeer:
         self.speeds = np.zeros(6)
         self.powered = False
         self.refused: list[str] = []
-        self.writes = "position"
         self._domain = domain
         self._goal, self._from = self.joints.copy(), self.joints.copy()
         self._began_s, self._takes_s = 0.0, 0.0
@@ -72,9 +71,9 @@ class Ros2ControlPeer:
         self._states = broadcaster.create_publisher(JointState, "/joint_states", 10)
         self._description = broadcaster.create_publisher(String, "robot_description", topics.quality("latched"))
         self._describe(SPEED)
-        self._jtc = jtc = self._node(JTC, {"joints": self.names, "command_interfaces": [self.writes]})
+        self._jtc = jtc = self._node(JTC, {"joints": self.names, "command_interfaces": ["position"]})
         jtc.create_subscription(JointTrajectory, f"/arm/{JTC}/joint_trajectory", self._lead, 10)
-        forward = self._node(FORWARD, {"joints": self.names[::-1], "interface_name": self.writes})
+        forward = self._node(FORWARD, {"joints": self.names[::-1], "interface_name": "position"})
         forward.create_subscription(Float64MultiArray, f"/arm/{FORWARD}/commands", self._pass_on, 10)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -138,6 +137,10 @@ class Ros2ControlPeer:
         )
         self._executor.add_node(node)
         return node
+
+    def write_instead(self, what: str) -> None:
+        """Have the trajectory controller command velocities or efforts."""
+        self._jtc.set_parameters([Parameter("command_interfaces", value=[what])])
 
     def _describe(self, speed: float) -> None:
         text = to_urdf(self.robot, meshes="none")
