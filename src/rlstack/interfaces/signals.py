@@ -47,6 +47,7 @@ _TWIST = ("cmd_vel", "geometry_msgs/msg/TwistStamped")
 _RATES = ("cmd/rates", "geometry_msgs/msg/TwistStamped")
 _OBJECT = ("object", "geometry_msgs/msg/PoseStamped")
 _MAP = ("map", "nav_msgs/msg/OccupancyGrid")
+_INSTRUCTION = ("instruction", "std_msgs/msg/String")
 
 MOTION = (
     "position",
@@ -60,6 +61,9 @@ MOTION = (
 
 IMAGE_CAMERAS = ("wrist", "scene")
 """Cameras whose images are signals, ``NAME_image`` and ``NAME_image_age``: on the hand, and facing the table."""
+
+INSTRUCTION_BYTES = 128
+"""Longest instruction, bytes of UTF-8."""
 
 ROBOT_SIZES = {
     "rotors": True,
@@ -125,6 +129,7 @@ SENSED: dict[str, Signal] = {
             *_PATH,
             "poses[].pose.orientation",
         ),
+        Signal("instruction", (INSTRUCTION_BYTES,), "UTF-8 bytes, 0 after its end", "", *_INSTRUCTION, "data"),
         *(signal for camera in IMAGE_CAMERAS for signal in _picture(camera)),
     )
 }
@@ -132,7 +137,8 @@ SENSED: dict[str, Signal] = {
 ``scan`` has a value for each ray of the robot's lidar ``scan``, see :mod:`rlstack.interfaces.scan_messages`; if nobody
 is seen, there is one placeholder person, too far to matter, see :mod:`rlstack.interfaces.people_messages`. An image is
 uint8, which a graph receives as float32 of the same values; its age is the stamp of the observation that the step
-answers minus its own, see :mod:`rlstack.interfaces.image_reader`."""
+answers minus its own, see :mod:`rlstack.interfaces.image_reader`. An instruction is text, of which a graph receives the
+bytes as float32, see :mod:`rlstack.interfaces.instruction`."""
 
 ROBOT_FILE: dict[str, Signal] = {
     s.name: s

@@ -24,7 +24,9 @@ GOAL_REACHED = "goal/reached"
 """Whether it is reached. Latched."""
 GOAL_REFUSED = "goal/refused"
 """Why a goal or path was refused, once for each."""
-LATCHED = frozenset({GOAL, GOAL_PATH})
+INSTRUCTION = "instruction"
+"""What a language-conditioned policy is to do, as a sentence."""
+LATCHED = frozenset({GOAL, GOAL_PATH, INSTRUCTION})
 """Topics whose last value holds until it is replaced."""
 ROTOR_COMMAND = "cmd/rotors"
 RATES_COMMAND = "cmd/rates"
@@ -95,6 +97,7 @@ TYPES: dict[str, str] = {
     GOAL_DISTANCE: "std_msgs/msg/Float64",
     GOAL_REACHED: "std_msgs/msg/Bool",
     GOAL_REFUSED: "std_msgs/msg/String",
+    INSTRUCTION: "std_msgs/msg/String",
     ROTOR_COMMAND: "sensor_msgs/msg/JointState",
     RATES_COMMAND: "geometry_msgs/msg/TwistStamped",
     TWIST_COMMAND: "geometry_msgs/msg/TwistStamped",

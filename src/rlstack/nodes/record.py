@@ -21,7 +21,15 @@ PARAMETERS = (
 )
 
 _LATCHED = frozenset(
-    {topics.GOAL, topics.GOAL_PATH, topics.GUARD_MODE, topics.GUARD_INTERVENTIONS, topics.MAP, topics.INTERVENE}
+    {
+        topics.GOAL,
+        topics.GOAL_PATH,
+        topics.INSTRUCTION,
+        topics.GUARD_MODE,
+        topics.GUARD_INTERVENTIONS,
+        topics.MAP,
+        topics.INTERVENE,
+    }
 )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.interfaces.image_reader import ImageGeometry
+from rlstack.interfaces.instruction import TextInput
 from rlstack.interfaces.scan_geometry import ScanGeometry
 from rlstack.policies.envelope import Envelope
 from rlstack.schema import value
@@ -52,6 +53,8 @@ class Port:
     """Of a scan: its rays, their range, and the lidar's pose."""
     picture: ImageGeometry | None = None
     """Of an image: its size, camera, and largest age."""
+    text: TextInput | None = None
+    """Of an instruction: the words that the policy knows."""
 
     @property
     def dynamic(self) -> tuple[str, ...]:

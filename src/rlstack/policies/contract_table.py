@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from rlstack.interfaces.image_reader import ImageGeometry
+from rlstack.interfaces.instruction import TextInput
 from rlstack.interfaces.scan_geometry import ScanGeometry
 from rlstack.policies.contract import Contract, Port
 from rlstack.policies.envelope import QUANTITIES, ScanUse, unit_of
@@ -51,6 +52,7 @@ def describe(contract: Contract) -> str:
     parts += [
         _section(f"pictures of {p.name}", _pairs(_picture(p.picture), indent=2)) for p in contract.inputs if p.picture
     ]
+    parts += [_section(f"text of {p.name}", _pairs(_text(p.text), indent=2)) for p in contract.inputs if p.text]
     if contract.family:
         parts.append(
             _section("family of robots", as_table(("parameter", "lowest", "highest", "meaning"), _family(contract)))
@@ -152,6 +154,11 @@ def _picture(picture: ImageGeometry) -> dict[str, str]:
         "sits at": f"{_shape(picture.position_m)} m, {_shape(picture.rpy_rad)} rad, in {link}",
         "not older than": f"{picture.max_age_s:g} s",
     }
+
+
+def _text(text: TextInput) -> dict[str, str]:
+    examples = {f"example {k}" if k > 1 else "example": f"'{one}'" for k, one in enumerate(text.examples, start=1)}
+    return {"knows": f"{len(text.words)} words: {', '.join(text.words)}", **examples}
 
 
 def _scan(scan: ScanGeometry) -> dict[str, str]:

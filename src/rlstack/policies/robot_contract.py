@@ -11,11 +11,12 @@ import rlstack
 from rlstack.errors import UserError
 from rlstack.interfaces import signals
 from rlstack.interfaces.image_reader import ImageGeometry, check_camera, image_geometry, is_image
+from rlstack.interfaces.instruction import TextInput
 from rlstack.interfaces.kind_signals import command_range, element_names, shape_of
 from rlstack.interfaces.scan_geometry import scan_geometry
 from rlstack.interfaces.scan_messages import check_lidar
 from rlstack.interfaces.signals import ROBOT_SIZES, Signal, camera_of
-from rlstack.interfaces.topics import LATCHED
+from rlstack.interfaces.topics import INSTRUCTION, LATCHED
 from rlstack.policies.contract import NEXT_STATE_PREFIX, SCHEMA_VERSION, STATE_PREFIX, Contract, Port, StatePort
 from rlstack.policies.envelope import Envelope, check_envelope
 from rlstack.robots import RobotSpec
@@ -37,6 +38,7 @@ def contract_for(
     *,
     rate_hz: float | None = None,
     pictures: Mapping[str, ImageGeometry] | None = None,
+    text: TextInput | None = None,
     **fields: Any,
 ) -> Contract:
     """Return the contract of a policy for ``robot``, with every unit, frame, topic and limit filled in.
@@ -48,6 +50,7 @@ def contract_for(
         outputs: Names of commanded signals, see :data:`rlstack.interfaces.signals.COMMANDED`.
         rate_hz: Steps per second, Hz.
         pictures: Image geometry by camera, such as ``wrist``; default: the camera's own.
+        text: The words that a policy with the input ``instruction`` knows.
         fields: ``name`` and ``task``; optionally ``state`` (shape of each recurrent state of one robot, by name),
             ``envelope`` (or the conditions in it alone), ``training`` and ``evaluation``, as in :class:`Contract`.
 
@@ -56,7 +59,7 @@ def contract_for(
             sensor.
     """
     return new_contract(
-        [port_for(signals.sensed(n), robot, pictures) for n in inputs],
+        [port_for(signals.sensed(n), robot, pictures, text) for n in inputs],
         [output_port(signals.commanded(n), robot) for n in outputs],
         robot=robot.name,
         rate_hz=robot.control_rate_hz if rate_hz is None else rate_hz,
@@ -143,13 +146,19 @@ def check_robot(contract: Contract, robot: RobotSpec, where: str) -> None:
             )
 
 
-def port_for(signal: Signal, robot: RobotSpec, pictures: Mapping[str, ImageGeometry] | None = None) -> Port:
+def port_for(
+    signal: Signal,
+    robot: RobotSpec,
+    pictures: Mapping[str, ImageGeometry] | None = None,
+    text: TextInput | None = None,
+) -> Port:
     """Return the port of ``signal`` for a robot, with sizes, names and the geometry of scan or image.
 
     Args:
         signal: A signal of the catalogue.
         robot: The robot.
         pictures: See :func:`contract_for`.
+        text: Likewise.
 
     Raises:
         UserError: The robot lacks the sensor.
@@ -166,6 +175,7 @@ def port_for(signal: Signal, robot: RobotSpec, pictures: Mapping[str, ImageGeome
         element_names=element_names(robot)[str(signal.shape[0])] if named else (),
         scan=scan_geometry(robot.lidars[signal.topic], signal.topic) if "rays" in signal.shape else None,
         picture=picture,
+        text=text if signal.topic == INSTRUCTION else None,
     )
 
 
@@ -282,6 +292,11 @@ def _check_port(where: str, kind: str, port: Port, signal: Signal, *, by_name: b
         raise UserError(
             f"{where}: the {kind} '{port.name}' has the shape [{', '.join(map(str, port.shape))}] and {seen} pixels."
             " Export the policy again with the camera's, such as contract_for writes."
+        )
+    if (port.text is None) == (signal.topic == INSTRUCTION):
+        raise UserError(
+            f"{where}: the {kind} '{port.name}' has {'no' if port.text is None else 'a'} list of words that the policy"
+            " knows. Export the policy again with it for its instruction alone, such as contract_for writes."
         )
     if len(set(port.element_names)) != len(port.element_names):
         raise UserError(

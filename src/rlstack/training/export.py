@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from rlstack.errors import UserError
 from rlstack.interfaces import signals
+from rlstack.interfaces.instruction import encoded
 from rlstack.policies import (
     PolicyOutputError,
     contract_for,
@@ -156,7 +157,7 @@ def make_contract(name: str, task_name: str, task: Any, robot: RobotSpec, graph:
     if family:
         contract = contract_for_family(family, task.inputs, task.outputs, robot=robot.kind, **facts)
     else:
-        contract = contract_for(robot, task.inputs, task.outputs, **facts)
+        contract = contract_for(robot, task.inputs, task.outputs, text=getattr(task, "text", None), **facts)
     fitted = task.fitted(robot)
     envelope = envelope_for(
         robot,
@@ -217,7 +218,10 @@ def compare(
 
 
 def _drawn(port: Port, shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.float64]:
-    """Draw values for an input: images from 0 to 255, all others around 0."""
+    """Draw values for an input: images from 0 to 255, text among the policy's examples, all others around 0."""
+    if port.text is not None:
+        examples = np.array([encoded(example) for example in port.text.examples or port.text.words])
+        return examples[rng.integers(0, len(examples), shape[0])].astype(float)
     return rng.integers(0, 256, shape).astype(float) if port.picture is not None else rng.normal(0.0, 0.5, shape)
 
 

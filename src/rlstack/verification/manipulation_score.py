@@ -17,12 +17,13 @@ from rlstack.verification.scores import (
 from rlstack.verification.trial_records import ManipulationRecord
 
 
-def score_arm(tried: ManipulationRecord, done: str) -> Score:
+def score_arm(tried: ManipulationRecord, done: str, lost: str = "") -> Score:
     """Return the figures of manipulation trials.
 
     Args:
         tried: The trials.
         done: The success criterion, in words.
+        lost: What else fails a trial for good, in words; empty: nothing.
     """
     errors = np.asarray(tried.error_m[tried.success])
     figures = (
@@ -31,7 +32,8 @@ def score_arm(tried: ManipulationRecord, done: str) -> Score:
         share(
             "lost",
             "Lost",
-            "Share of the trials whose object left the table, or whose state became non-finite.",
+            f"Share of the trials whose object left the table,{f' {lost},' if lost else ''} or whose state became"
+            " non-finite.",
             tried.lost,
         ),
         Figure(

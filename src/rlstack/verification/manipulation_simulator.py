@@ -87,7 +87,10 @@ class ManipulationSimulator(JointedSimulator):
         """Step one control period."""
         super().step(duration_s)
         if not self.lost and "object_position" in self.state:
-            self.lost = bool(self.task.off_table(self.state["object_position"]))
+            engine = self.backend.simulation.engine
+            self.lost = bool(self.task.off_table(self.state["object_position"])) or self.task.failed(
+                self.trials, self.number, lambda name: engine.obstacle_pose(name)[0]
+            )
 
     def reset(self, state: Any = None) -> None:
         """Restart the trial."""

@@ -12,7 +12,7 @@ from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.policies.robot_contract import check_robot
 from rlstack.sim.vector import BATCH
-from rlstack.tasks.manipulator.scene import ArmScene
+from rlstack.tasks.manipulator.scene import make_scene
 from rlstack.tasks.manipulator.trials import ArmTrials
 from rlstack.verification.camera_inputs import CameraInputs
 from rlstack.verification.departures import NOMINAL, Departures, departed
@@ -82,7 +82,7 @@ def manipulate(
 
     def run_batch(part: ArmTrials, seed: int) -> ManipulationRecord:
         varied = part.departures is not None and part.departures.in_models
-        log, scene = ManipulationLog(task, part), ArmScene(task, robot, len(part), seed, threads, varied=varied)
+        log, scene = ManipulationLog(task, part), make_scene(task, robot, len(part), seed, threads, varied=varied)
         run(driver, departed(SceneTrials(scene, part, log, lambda: (scene.achieved(),)), departures, seed))
         return log.record(BATCH)
 

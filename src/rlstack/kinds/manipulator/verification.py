@@ -31,7 +31,7 @@ from rlstack.verification.task_verification import ColumnPlan, Records, Request,
 from rlstack.verification.training_evaluation import Evaluation
 from rlstack.verification.trial_records import ManipulationRecord
 
-_VERIFIED = 1_000_000
+VERIFIED = 1_000_000
 """Added to the seed, so that these trials differ from those that select a run's best policy."""
 
 
@@ -70,7 +70,7 @@ class ManipulationVerification(TaskVerification):
         self.trained: ArmTask = task_of(request.loaded.contract, request.given)
         self.task = self.trained.judged()
         most = request.episodes or self.counts.most
-        self.trials = held_out(self.task, self.robot, most, _VERIFIED + request.seed)
+        self.trials = held_out(self.task, self.robot, most, VERIFIED + request.seed)
 
     @staticmethod
     def draw_evaluation(task: Any, robot: Manipulator, episodes: int, seed: int) -> ArmTrials:

@@ -35,14 +35,14 @@ class ArmCameraRenderer:
         robot: The arm, whose file has these cameras.
         build: Adds the task's objects, as for the worlds.
         cameras: Names of the cameras.
-        handled: Name of the manipulated box.
+        handled: Names of the boxes whose sizes and colours differ between trials.
 
     Raises:
         UserError: The robot lacks a camera, their sizes differ, a lens has distortion, or rendering is not possible
             here.
     """
 
-    def __init__(self, robot: Manipulator, build: Build, cameras: Sequence[str], handled: str) -> None:
+    def __init__(self, robot: Manipulator, build: Build, cameras: Sequence[str], handled: Sequence[str]) -> None:
         self._mujoco = mujoco = import_mujoco()
         self.names = tuple(cameras)
         self._cameras = [_plain(robot, name) for name in cameras]
@@ -57,32 +57,37 @@ class ArmCameraRenderer:
         self._data = mujoco.MjData(self._model)
         model = self._model
         self._nq = model.nq
-        self._handled = int(model.geom(handled).id)
+        self._handled = np.array([int(model.geom(name).id) for name in handled])
         self._floor = int(model.geom("floor").id)
         own = model.geom_bodyid != 0
         own[self._handled] = False
         self._arm = np.flatnonzero(own)
         self._tables = [int(model.material(f"table {k}").id) for k in range(TABLES)]
-        self._colour = model.geom_rgba[self._handled, :3].copy()
+        self.colours = model.geom_rgba[self._handled, :3].copy()
+        """(boxes, 3) the boxes' colours as built."""
         self._links = [_link(model, robot, *named) for named in zip(self.names, self._cameras)]
         # Mesa's software renderer: for such small images its threads cost more than they save
         os.environ.setdefault("LP_NUM_THREADS", "1")
         self._renderer = Renderer(mujoco, model, self._data)
 
-    def render(self, state: Array, half: Array, appearance: Appearance, world: int, camera: int) -> NDArray[np.uint8]:
+    def render(
+        self, state: Array, half: Array, colour: Array, appearance: Appearance, world: int, camera: int
+    ) -> NDArray[np.uint8]:
         """Return a camera's RGB image (height, width, 3).
 
         Args:
             state: (width,) state of the world; see :attr:`rlstack.sim.batch_mujoco.simulator.MujocoSimulator.state`.
-            half: (3,) half lengths of the manipulated box, m.
+            half: (boxes, 3) half lengths of the boxes, m.
+            colour: (boxes, 3) their colours, before the appearance's offset.
             appearance: Appearance of all worlds.
             world: Index of the world.
             camera: Index of the camera.
         """
         mujoco, model, data = self._mujoco, self._model, self._data
         self._apply_appearance(appearance, world)
+        model.geom_rgba[self._handled, :3] = np.clip(colour + appearance.thing[world], 0.0, 1.0)
         model.geom_size[self._handled] = half
-        model.geom_rbound[self._handled] = float(np.linalg.norm(half))
+        model.geom_rbound[self._handled] = np.linalg.norm(half, axis=1)
         model.geom_aabb[self._handled, 3:] = half
         data.qpos[:] = state[1 : 1 + self._nq]
         mujoco.mj_kinematics(model, data)
@@ -107,7 +112,6 @@ class ArmCameraRenderer:
         model.geom_matid[self._floor] = table
         model.mat_rgba[table, :3] = appearance.table[world]
         model.geom_rgba[self._arm, :3] = appearance.arm[world]
-        model.geom_rgba[self._handled, :3] = np.clip(self._colour + appearance.thing[world], 0.0, 1.0)
         self._renderer.cast_shadows(bool(appearance.shadows[world]))
 
 

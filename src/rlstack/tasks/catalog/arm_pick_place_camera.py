@@ -47,7 +47,7 @@ class CameraPickPlaceTask(PickPlaceTask):
         """Return the cameras of N arms."""
         from rlstack.tasks.manipulator.cameras import CameraBuffer
 
-        return CameraBuffer(robot, self.build, self.cameras, OBJECT, self.pictures, count, seed)
+        return CameraBuffer(robot, self.build, self.cameras, (OBJECT,), self.pictures, count, seed)
 
     def terms(self, robot: Manipulator) -> list[Term]:
         """Return the terms of the observation, with the images last."""

@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from rlstack.tasks.core.pipeline import Term
 
 
-_LOW, _HIGH = 0.025, 0.11
-"""m, heights of the tool when pushing and when passing over the box."""
-_BEHIND = 0.055
-"""m from the box's centre to the tool behind it: half a box and half the closed fingers."""
+_HIGH = 0.11
+"""m, height of the tool when passing over the box."""
 
 
 class PushExpert:
@@ -32,10 +30,12 @@ class PushExpert:
 
     Args:
         tolerance_m: The task's tolerance; the expert stops at half of it.
+        behind_m: Distance from the box's centre to the tool behind it: half a box and half the closed fingers.
+        low_m: Height of the tool when pushing.
     """
 
-    def __init__(self, tolerance_m: float) -> None:
-        self._tolerance_m = tolerance_m
+    def __init__(self, tolerance_m: float, behind_m: float = 0.055, low_m: float = 0.025) -> None:
+        self._tolerance_m, self._behind_m, self._low_m = tolerance_m, behind_m, low_m
 
     def act(self, seen: Mapping[str, Array], pipeline: Any) -> Array:
         """Return actions (N, actions); see :class:`rlstack.tasks.manipulator.expert.Expert`."""
@@ -49,8 +49,9 @@ class PushExpert:
         along, aside = (away * way).sum(axis=1), (away * across).sum(axis=1)
         behind = (along < -0.02) & (np.abs(aside) < 0.02)
         there = distance[:, 0] < 0.5 * self._tolerance_m
-        ready = thing - way * _BEHIND
-        over = np.linalg.norm(tool - ready, axis=1) < 0.012
+        ready = thing - way * self._behind_m
+        # on its way down the tool may lag aside, and must not turn back
+        over = np.linalg.norm(tool - ready, axis=1) < np.where(height < _HIGH - 0.02, 0.02, 0.012)
         pushing = behind & (height < 0.05) & ~there
         low = over | pushing
         # target slightly ahead through the box, with a correction against lateral slip
@@ -58,7 +59,7 @@ class PushExpert:
         place = np.where(pushing[:, None], through, ready)
         rising = ~low & (height < _HIGH - 0.02)
         place = np.where((rising | there)[:, None], tool, place)
-        z = np.where(low & ~there, _LOW, _HIGH)
+        z = np.where(low & ~there, self._low_m, _HIGH)
         return toward(seen, pipeline, np.concatenate([place, z[:, None]], axis=1))
 
 

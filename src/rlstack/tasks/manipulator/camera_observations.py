@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from rlstack.control.inverse_kinematics import yaw_of
+from rlstack.interfaces.signals import INSTRUCTION_BYTES
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.kinematics import Screws, chain_of, tool_motion
 from rlstack.tasks.core.observations import Signal
@@ -81,6 +82,16 @@ class ToolPoseAtImage(Term):
     def remember(self, inputs: Tensors, memory: Tensors, action: Tensor) -> dict[str, Tensor]:
         """Push the present joints to the history, without the oldest."""
         return {"joints_before": inputs["joint_track"][:, : self.steps]}
+
+
+class Instruction(Term):
+    """The instruction's bytes, unscaled; the network reads them as text."""
+
+    name, size, unit, meaning = "instruction", INSTRUCTION_BYTES, "bytes", "UTF-8 bytes of the sentence, then 0"
+
+    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
+        """Return (batch, 128)."""
+        return inputs["instruction"]
 
 
 class CameraImages(Term):

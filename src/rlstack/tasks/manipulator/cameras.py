@@ -39,6 +39,15 @@ class CameraRange:
 
 
 @dataclass
+class _Exposure:
+    """An image, which is rendered once somebody looks at it."""
+
+    state: Array | None
+    """(width,) the world at its time; None: it is rendered."""
+    image: NDArray[np.uint8] | None = None
+
+
+@dataclass
 class _Stream:
     """The image stream of one camera in one world: next exposure, latency, images in transit."""
 
@@ -46,18 +55,22 @@ class _Stream:
     period_s: float = 0.1
     latency_s: float = 0.0
     taken_s: float = 0.0
-    coming: deque[tuple[float, NDArray[np.uint8]]] = field(default_factory=deque)
+    newest: _Exposure | None = None
+    """The image that has arrived last; None: it is shown."""
+    coming: deque[tuple[float, _Exposure]] = field(default_factory=deque)
     """Exposure times, oldest first."""
 
 
 class CameraBuffer:
     """Latest images of C cameras in each of N worlds, with their age.
 
+    An image is kept as the state of its world, and rendered only if it is still the newest when somebody looks.
+
     Args:
         robot: The arm, with these cameras in its file.
         build: Adds the objects.
         cameras: Their names.
-        handled: Name of the manipulated box.
+        handled: Names of the B boxes whose sizes and colours differ between trials.
         ranges: Ranges of camera parameters.
         count: N.
         seed: Seed of random parameters.
@@ -71,7 +84,7 @@ class CameraBuffer:
         robot: Manipulator,
         build: Build,
         cameras: tuple[str, ...],
-        handled: str,
+        handled: tuple[str, ...],
         ranges: CameraRange,
         count: int,
         seed: int,
@@ -84,23 +97,27 @@ class CameraBuffer:
         size = (count, self.renderer.height, self.renderer.width, 3)
         self._shown = {name: np.zeros(size, dtype=np.uint8) for name in cameras}
         self._age = {name: np.zeros((count, 1)) for name in cameras}
-        self._half = np.zeros((count, 3))
+        self._half = np.zeros((count, len(handled), 3))
+        self._colour = np.tile(self.renderer.colours, (count, 1, 1))
 
     def seed(self, seed: int) -> None:
         """Seed the generators."""
         # one generator per world: draws do not depend on the number of worlds
         self._rng = np.random.default_rng((seed, 2, self.count))
 
-    def restart(self, index: Index, worlds: MujocoSimulator, half: Array) -> None:
+    def restart(self, index: Index, worlds: MujocoSimulator, half: Array, colour: Array | None = None) -> None:
         """Begin episodes in some worlds with new appearances, rates and latencies; the cameras are already running.
 
         Args:
             index: (n,) indices of the worlds.
             worlds: The worlds at the start of their episodes.
-            half: (n, 3) half lengths of the object, m.
+            half: (n, B, 3) half lengths of the boxes, m.
+            colour: (n, B, 3) their colours, 0 to 1; None: as built.
         """
         ranges, rng = self._ranges, self._rng
         self._half[index] = half
+        if colour is not None:
+            self._colour[index] = colour
         self._looks.put(index, draw_appearance(ranges.look, len(self.cameras), rng, len(index)))
         shape = (len(index), len(self.cameras))
         periods, latencies = 1.0 / rng.uniform(*ranges.rate_hz, shape), rng.uniform(*ranges.latency_s, shape)
@@ -109,36 +126,53 @@ class CameraBuffer:
             now = float(worlds.time_s[world])
             for k, name in enumerate(self.cameras):
                 stream = self._streams[world][k]
-                self._shown[name][world] = self._picture(worlds.state[world], world, k)
+                stream.newest = first = _Exposure(worlds.state[world].copy())
                 stream.period_s, stream.latency_s = float(periods[row, k]), float(latencies[row, k])
                 stream.taken_s = now - float(ages[row, k])
                 stream.next_s = stream.taken_s + stream.period_s
                 stream.coming.clear()
                 while stream.next_s <= now:  # nothing has moved yet: these images are the same
-                    stream.coming.append((stream.next_s, self._shown[name][world].copy()))
+                    stream.coming.append((stream.next_s, first))
                     stream.next_s += stream.period_s
                 self._age[name][world] = ages[row, k]
 
     def redraw_appearance(self, index: Index) -> None:
         """Give some worlds (n) new appearances from their next images on."""
+        for world in index.tolist():
+            self._render_all(world)
         self._looks.put(index, draw_appearance(self._ranges.look, len(self.cameras), self._rng, len(index)))
 
-    def signals(self, worlds: MujocoSimulator) -> dict[str, NDArray[Any]]:
-        """Return by camera ``NAME_image`` (N, height, width, 3) uint8 and ``NAME_image_age`` (N, 1) s, at present.
+    def ages(self) -> dict[str, Array]:
+        """Return by camera ``NAME_image_age`` (N, 1) s, of the images that were last taken."""
+        return {f"{name}_image_age": self._age[name].copy() for name in self.cameras}
 
-        Call it after every control period: images are taken at their time within the last one.
-        """
+    def expose(self, worlds: MujocoSimulator) -> None:
+        """Take the images that were due in the last control period; call it after every one."""
         now = worlds.time_s
         for world, streams in enumerate(self._streams):
             for k, stream in enumerate(streams):
                 self._advance(worlds, world, k, stream, float(now[world]))
-        shown = {f"{name}_image": self._shown[name].copy() for name in self.cameras}
-        return {**shown, **{f"{name}_image_age": self._age[name].copy() for name in self.cameras}}
+
+    def signals(self, worlds: MujocoSimulator) -> dict[str, NDArray[Any]]:
+        """Return by camera ``NAME_image`` (N, height, width, 3) uint8 and ``NAME_image_age`` (N, 1) s, at present.
+
+        It takes the images that are due as :meth:`expose` does, and renders those that it returns.
+        """
+        self.expose(worlds)
+        for world, streams in enumerate(self._streams):
+            for k, stream in enumerate(streams):
+                self._show(world, k, stream)
+        return {**{f"{name}_image": self._shown[name].copy() for name in self.cameras}, **self.ages()}
 
     def state_dict(self) -> dict[str, Any]:
         """Return the mutable state as tensors and plain data."""
+        for world in range(self.count):
+            self._render_all(world)
         streams = [
-            [(s.next_s, s.period_s, s.latency_s, s.taken_s, [(at, _tensor(one)) for at, one in s.coming]) for s in row]
+            [
+                (s.next_s, s.period_s, s.latency_s, s.taken_s, [(at, _tensor(_rendered(one))) for at, one in s.coming])
+                for s in row
+            ]
             for row in self._streams
         ]
         return {
@@ -147,6 +181,7 @@ class CameraBuffer:
             "shown": {name: _tensor(array) for name, array in self._shown.items()},
             "age": {name: _tensor(array) for name, array in self._age.items()},
             "half": _tensor(self._half),
+            "colour": _tensor(self._colour),
             "random": dict(self._rng.bit_generator.state),
         }
 
@@ -155,14 +190,22 @@ class CameraBuffer:
         self._looks = Appearance(**{name: array.numpy().copy() for name, array in state["looks"].items()})
         self._streams = [
             [
-                _Stream(next_s, period_s, latency_s, taken_s, deque((at, one.numpy().copy()) for at, one in coming))
+                _Stream(
+                    next_s,
+                    period_s,
+                    latency_s,
+                    taken_s,
+                    coming=deque((at, _Exposure(None, one.numpy().copy())) for at, one in coming),
+                )
                 for next_s, period_s, latency_s, taken_s, coming in row
             ]
             for row in state["streams"]
         ]
         self._shown = {name: array.numpy().copy() for name, array in state["shown"].items()}
         self._age = {name: array.numpy().copy() for name, array in state["age"].items()}
-        self._half = state["half"].numpy().copy()
+        self._half = state["half"].numpy().reshape(self._half.shape).copy()
+        if "colour" in state:  # older checkpoints have one box, coloured as built
+            self._colour = state["colour"].numpy().copy()
         self._rng.bit_generator.state = state["random"]
 
     def close(self) -> None:
@@ -171,15 +214,37 @@ class CameraBuffer:
 
     def _advance(self, worlds: MujocoSimulator, world: int, k: int, stream: _Stream, now: float) -> None:
         while stream.next_s <= now + _ROUNDING_S:
-            stream.coming.append((stream.next_s, self._picture(_at(worlds, world, stream.next_s), world, k)))
+            stream.coming.append((stream.next_s, _Exposure(_at(worlds, world, stream.next_s).copy())))
             stream.next_s += stream.period_s
-        name = self.cameras[k]
         while stream.coming and stream.coming[0][0] + stream.latency_s <= now + _ROUNDING_S:
-            stream.taken_s, self._shown[name][world] = stream.coming.popleft()
-        self._age[name][world] = now - stream.taken_s
+            stream.taken_s, stream.newest = stream.coming.popleft()
+        self._age[self.cameras[k]][world] = now - stream.taken_s
 
-    def _picture(self, state: Array, world: int, k: int) -> NDArray[np.uint8]:
-        return self.renderer.render(state, self._half[world], self._looks, world, k)
+    def _show(self, world: int, k: int, stream: _Stream) -> None:
+        """Render the newest image."""
+        if stream.newest is not None:
+            self._shown[self.cameras[k]][world] = self._image(stream.newest, world, k)
+            stream.newest = None
+
+    def _render_all(self, world: int) -> None:
+        """Render the images of a world that are still states."""
+        for k, stream in enumerate(self._streams[world]):
+            self._show(world, k, stream)
+            for _, exposure in stream.coming:
+                self._image(exposure, world, k)
+
+    def _image(self, exposure: _Exposure, world: int, k: int) -> NDArray[np.uint8]:
+        if exposure.image is None:
+            assert exposure.state is not None
+            half, colour = self._half[world], self._colour[world]
+            exposure.image = self.renderer.render(exposure.state, half, colour, self._looks, world, k)
+            exposure.state = None
+        return exposure.image
+
+
+def _rendered(exposure: _Exposure) -> NDArray[np.uint8]:
+    assert exposure.image is not None
+    return exposure.image
 
 
 def _at(worlds: MujocoSimulator, world: int, time_s: float) -> Array:

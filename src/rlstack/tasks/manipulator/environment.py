@@ -14,7 +14,7 @@ from rlstack.tasks.core.mujoco_environment import MujocoEnvironment, Outcome
 from rlstack.tasks.manipulator.expert import FINGERS, stopped
 from rlstack.tasks.manipulator.observations import DECIMETRES, GOAL, TARGET_GOAL
 from rlstack.tasks.manipulator.rewards import ArmTransition
-from rlstack.tasks.manipulator.scene import ArmScene
+from rlstack.tasks.manipulator.scene import ArmScene, make_scene
 
 STARTS = 1024
 """Start poses computed ahead by inverse kinematics; every reset uses one of them."""
@@ -24,12 +24,12 @@ class ArmEnvironment(MujocoEnvironment):
     """N arms at a :class:`.ArmTask`; a :class:`rlstack.tasks.core.learning_environment.ScriptedEnvironment`."""
 
     scene: ArmScene
-    scene_class = ArmScene
+    scene_class = staticmethod(make_scene)
 
     def _set_up(self) -> None:
         self._starts = self.task.draw_starts(self.robot, self._rng, STARTS)
         columns = {term.name: slice(term.start, term.start + term.size) for term in self.pipeline.table()}
-        self._goal_columns, self._target_columns = columns[GOAL], columns.get(TARGET_GOAL)
+        self._goal_columns, self._target_columns = columns.get(GOAL), columns.get(TARGET_GOAL)
         self._tool_columns, self._object_columns = columns["tool_position"], columns.get("object_offset")
         self._middle = torch.tensor(self.scene.task.workspace.middle, dtype=torch.float32)
         self._held = np.zeros(self.count, dtype=np.intp)
@@ -60,7 +60,12 @@ class ArmEnvironment(MujocoEnvironment):
             observation: (..., size); they may end after the goal's columns.
             achieved: (..., 3) m at the time of each.
             desired: (..., 3) m.
+
+        Raises:
+            UserError: The policy does not observe its goal.
         """
+        if self._goal_columns is None:
+            return super().relabelled(observation, achieved, desired)
         seen = observation.clone()
         would = {"goal_position": desired, self.task.moved: self._observed_goal(observation, achieved)}
         asked = self.pipeline.term(GOAL).observe(would, {})
@@ -89,7 +94,7 @@ class ArmEnvironment(MujocoEnvironment):
     def senses(self) -> dict[str, Array]:
         """Return the pipeline's prepared inputs and privileged values as arrays, for scripted experts."""
         prepared = self._sensed()
-        known = {name: array for name, array in self.scene.true().items() if name not in prepared}
+        known = {name: array for name, array in self.scene.true(images=False).items() if name not in prepared}
         return {**known, **{name: tensor.numpy().astype(np.float64) for name, tensor in prepared.items()}}
 
     def expert_action(self) -> Tensor:
@@ -147,7 +152,7 @@ class ArmEnvironment(MujocoEnvironment):
     def _view(self, action: Array) -> ArmTransition:
         scene, prepared = self.scene, self._sensed()
         tool, none = scene.tool(), np.zeros(self.count)
-        thing = scene.present().get("object_position", tool)
+        thing = scene.handled()
         opening, held = none, none > 0.0
         if "opening" in prepared:
             seen = {name: prepared[name].numpy().astype(np.float64) for name in FINGERS}

@@ -17,6 +17,9 @@ from rlstack.tasks.manipulator.rewards import placed
 DECIMETRES = 10.0
 """Decimetres per metre."""
 
+_LOW_M = 0.06
+"""Height below which a tool is down at the table."""
+
 GOAL, TARGET_GOAL = "goal_offset", "target_goal_offset"
 """Names of the terms that depend on the goal; tasks may lack the second one."""
 
@@ -54,6 +57,28 @@ class Opening(Term):
     def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
         """Return (batch, 2)."""
         return torch.cat([inputs["opening"], inputs["opening_target"]], dim=-1)
+
+
+class SinceDescent(Term):
+    """How far the tool has gone since it came down to the table, which an image does not show; zero above."""
+
+    name, size, unit = "since_descent", 2, "dm"
+    meaning = f"tool minus where it was last above {_LOW_M:g} m, horizontally; 0 while it is"
+    memory: Mapping[str, tuple[int, ...]] = {"came_down": (2,)}
+
+    def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
+        """Return where the tool was last above."""
+        tool, started = inputs["tool_position"], inputs["started"]
+        low = started * (tool[:, 2:] < _LOW_M).float()
+        return {"above": low * memory["came_down"] + (1.0 - low) * tool[:, :2]}
+
+    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
+        """Return (batch, 2)."""
+        return DECIMETRES * (inputs["tool_position"][:, :2] - inputs["above"])
+
+    def remember(self, inputs: Tensors, memory: Tensors, action: Tensor) -> dict[str, Tensor]:
+        """Store where the tool was last above."""
+        return {"came_down": inputs["above"]}
 
 
 class ObjectVelocity(Term):

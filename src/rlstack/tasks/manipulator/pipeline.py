@@ -6,6 +6,7 @@ policy file maps joint states to joint targets, without an external controller.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -66,6 +67,7 @@ class ArmPipeline(Pipeline):
             upper[k] = lower[k] + opened * (upper[k] - lower[k])
         super().__init__(terms, TARGET, lower, upper)
         self.axes, self.motion, self.period_s, self.grip = tuple(axes), motion, 1.0 / rate_hz, grip
+        self._shift: tuple[float, float] | None = None
         self.chain = _arm_of(robot)
         self.span_m = span_of(self.chain)
         self.arm = len(robot.joints)
@@ -86,6 +88,13 @@ class ArmPipeline(Pipeline):
         )
         for name, array in constants.items():
             self.register_buffer(f"_{name}", torch.tensor(array, dtype=torch.float32))
+
+    def shift_actions(self, yaw_rad: float, gain: float) -> None:
+        """Turn the tool's horizontal motions about the vertical and scale all its motions, from the next action on.
+
+        It imitates a controller whose frame and scale differ from those of the demonstrations.
+        """
+        self._shift = None if yaw_rad == 0.0 and gain == 1.0 else (yaw_rad, gain)
 
     @property
     def action_size(self) -> int:
@@ -150,6 +159,8 @@ class ArmPipeline(Pipeline):
         none = torch.zeros_like(action[:, :1])
         place = inputs["target_position"]
         step = torch.cat([moved.get(axis, none) for axis in "xyz"], dim=-1) * (self.motion.speed_m_s * self.period_s)
+        if self._shift is not None:
+            step = _shifted(step, *self._shift)
         linear = torch.maximum(torch.minimum(place + step, self._buffer("high")), self._buffer("low")) - place
         # return into the workspace no faster than an action
         fastest = self.motion.speed_m_s * self.period_s
@@ -194,6 +205,13 @@ class ArmPipeline(Pipeline):
     def _buffer(self, name: str) -> Tensor:
         found: Tensor = getattr(self, f"_{name}")
         return found
+
+
+def _shifted(step: Tensor, yaw_rad: float, gain: float) -> Tensor:
+    """Return motions (batch, 3) turned about the vertical and scaled."""
+    x, y, z = step.unbind(dim=-1)
+    cos, sin = math.cos(yaw_rad), math.sin(yaw_rad)
+    return gain * torch.stack([cos * x - sin * y, sin * x + cos * y, z], dim=-1)
 
 
 def _arm_of(robot: Manipulator) -> Chain:

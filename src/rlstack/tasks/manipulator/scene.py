@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,9 @@ from rlstack.sim.batch_mujoco import make_mujoco_simulator
 from rlstack.tasks.manipulator.delays import Delays
 from rlstack.tasks.manipulator.departures import NAMES, SAME, ArmDepartures, departures
 from rlstack.tasks.manipulator.trials import OBJECT, ArmTrials, noisy
+
+if TYPE_CHECKING:
+    from rlstack.tasks.manipulator.cameras import CameraBuffer
 
 
 class ArmScene:
@@ -89,7 +93,11 @@ class ArmScene:
                 self.drawn[name][index] = array
         self._delays.begin(index, now.observation_delay_s, now.command_delay_s)
         if self.cameras is not None:
-            self.cameras.restart(index, self.worlds, self.drawn["half"][index])
+            self._show(self.cameras, index)
+
+    def _show(self, cameras: CameraBuffer, index: NDArray[np.intp]) -> None:
+        """Begin the episodes of some worlds before their cameras."""
+        cameras.restart(index, self.worlds, self.drawn["half"][index, None])
 
     def vary(self, drawn: dict[str, Array]) -> None:
         """Set the objects' properties in all worlds to those in ``drawn``, and place fixtures by the goals."""
@@ -131,20 +139,24 @@ class ArmScene:
         """Advance one control period under ``command`` (N, joints), rad or m; late worlds obey an earlier one."""
         self._delays.step(command)
 
-    def true(self) -> dict[str, Array]:
-        """Return the signals (N, ...) that policies get now, without noise: of each world's earlier state, if late."""
+    def true(self, images: bool = True) -> dict[str, Array]:
+        """Return the signals (N, ...) that policies get now, without noise: of each world's earlier state, if late.
+
+        Args:
+            images: Whether to render images; otherwise they are taken and not returned.
+        """
         worlds, now = self.worlds, self.worlds.state
         worlds.state = self._delays.state
         try:
-            signals = self.present()
+            signals = self.present(images)
         finally:
             worlds.state = now
         if self._handled and (off := self.departures.object_bias_m).any():
             signals["object_position"] = signals["object_position"] + off[:, None] * np.array([1.0, 1.0, 0.0])
         return signals
 
-    def present(self) -> dict[str, Array]:
-        """Return the present signals (N, ...), without noise."""
+    def present(self, images: bool = True) -> dict[str, Array]:
+        """Return the present signals (N, ...), without noise; ``images`` as in :meth:`true`."""
         worlds = self.worlds
         signals = {
             "joint_position": worlds.joint_position,
@@ -153,8 +165,11 @@ class ArmScene:
         }
         if self._handled:
             signals["object_position"], signals["object_orientation"] = worlds.pose(OBJECT)
-        if self.cameras is not None:
+        if self.cameras is not None and images:
             signals.update(self.cameras.signals(worlds))
+        elif self.cameras is not None:
+            self.cameras.expose(worlds)
+            signals.update(self.cameras.ages())
         return signals
 
     def noisy(self, signals: dict[str, Array], index: Any = slice(None)) -> dict[str, Array]:
@@ -169,10 +184,14 @@ class ArmScene:
         """Return the tools' positions (N, 3) m in base_link."""
         return np.asarray(tool_motion(self._screws, self.worlds.joint_position[:, self._arm]).position)
 
+    def handled(self) -> Array:
+        """Return the objects' positions (N, 3) m in base_link; the tools' if there are none."""
+        return self.worlds.pose(OBJECT)[0] if self._handled else self.tool()
+
     def achieved(self) -> Array:
         """Return the achieved goals (N, 3) m."""
-        tool = self.tool()
-        return self.task.achieved(tool, self.worlds.pose(OBJECT)[0] if self._handled else tool)
+        found: Array = self.task.achieved(self.tool(), self.handled())
+        return found
 
     def lost(self) -> NDArray[np.bool_]:
         """Return (N,) whether the object is off the table or the state is not finite."""
@@ -186,3 +205,9 @@ class ArmScene:
         self.worlds.close()
         if self.cameras is not None:
             self.cameras.close()
+
+
+def make_scene(task: Any, robot: Manipulator, *arguments: Any, **options: Any) -> ArmScene:
+    """Return N arms at a task, in a scene of the task's own type; arguments as of :class:`ArmScene`."""
+    made: ArmScene = resolve_name(task.scene)(task, robot, *arguments, **options)
+    return made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -82,6 +82,8 @@ class ArmTask(Task, ABC):
 
     kind = "manipulator"
     environment_class = "rlstack.tasks.manipulator.environment:ArmEnvironment"
+    scene: ClassVar[str] = "rlstack.tasks.manipulator.scene:ArmScene"
+    """``module:Class`` of its simulated arms."""
     inputs: ClassVar[tuple[str, ...]] = ("joint_position", "joint_velocity", "goal_position")
     """The policy's inputs."""
     outputs: ClassVar[tuple[str, ...]] = ("joint_target",)
@@ -283,6 +285,16 @@ class ArmTask(Task, ABC):
         low, high = (np.array(corner) for corner in self.workspace.corners)
         away = ((place[..., :2] < low[:2] - 0.1) | (place[..., :2] > high[:2] + 0.1)).any(axis=-1)
         return np.asarray(away | (place[..., 2] < -0.05))
+
+    def failed(self, trials: ArmTrials, number: int, position: Callable[[str], Array]) -> bool:
+        """Return whether a trial in an engine has failed for good, though its object is on the table.
+
+        Args:
+            trials: The trials.
+            number: Index of the trial.
+            position: Returns the present position (3,) m of a free obstacle by name.
+        """
+        return False
 
     def reward_of(self, achieved: Array, desired: Array) -> Array:
         """Return the sparse reward (N,) of a step: 0 where the goal is achieved, else -1; also for relabelled goals."""

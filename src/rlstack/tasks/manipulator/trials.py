@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,11 +136,11 @@ class ArmTrials:
         zero = np.zeros_like(self.yaw)
         return np.stack([zero, zero, np.sin(self.yaw / 2), np.cos(self.yaw / 2)], axis=1)
 
-    def take(self, index: NDArray[np.intp]) -> ArmTrials:
+    def take(self, index: NDArray[np.intp]) -> Self:
         """Return those at ``index``."""
         columns = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "departures"}
         taken = {name: column[index] if len(column) else column for name, column in columns.items()}
-        return ArmTrials(**taken, departures=None if self.departures is None else self.departures.take(index))
+        return type(self)(**taken, departures=None if self.departures is None else self.departures.take(index))
 
 
 @dataclass(frozen=True)
@@ -251,7 +251,15 @@ def noisy(noise: ArmNoise, signals: Mapping[str, Array], rng: np.random.Generato
 Colour = tuple[float, float, float]
 
 
-def box_of(trials: ArmTrials, number: int, name: str, place: Array, yaw_rad: float, colour: Colour) -> Obstacle:
+def box_of(
+    trials: ArmTrials,
+    number: int,
+    name: str,
+    place: Array,
+    yaw_rad: float,
+    colour: Colour,
+    half: Array | None = None,
+) -> Obstacle:
     """Return a box like that of a trial, for an engine's world.
 
     Args:
@@ -261,11 +269,13 @@ def box_of(trials: ArmTrials, number: int, name: str, place: Array, yaw_rad: flo
         place: (3,) m, its centre.
         yaw_rad: Yaw of the box.
         colour: Colour of the box.
+        half: (3,) half lengths of the box, m; None: as the trial's object.
     """
+    half = trials.half[number] if half is None else half
     return Obstacle(
         name=name,
         shape="box",
-        size_m=tuple(map(float, 2.0 * trials.half[number])),  # type: ignore[arg-type]
+        size_m=tuple(map(float, 2.0 * half)),  # type: ignore[arg-type]
         position_m=tuple(map(float, place)),  # type: ignore[arg-type]
         yaw_rad=yaw_rad,
         colour=colour,

@@ -1,0 +1,103 @@
+"""table_push: push the block that a sentence names, in the direction that it names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.arrays import Array
+from rlstack.schema import value
+from rlstack.tasks.catalog.arm_push import PushExpert, PushReward
+from rlstack.tasks.manipulator.phrases import Block, Templates, describe
+from rlstack.tasks.manipulator.table_task import TableTask
+from rlstack.tasks.manipulator.table_trials import from_segment, scatter
+
+WAYS = {"left": (0.0, 1.0), "right": (0.0, -1.0), "away": (1.0, 0.0), "back": (-1.0, 0.0)}
+"""Directions as the arm sees them: x and y in ``base_link``."""
+
+_BEHIND_M, _LOW_M = 0.07, 0.022
+"""m, from a block's centre to the tool behind it, and the tool's height there: tiles are wide and low."""
+_ROOM_M = 0.09
+"""Least distance of another block's centre from the way of the tool and of the pushed block."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TablePushTask(TableTask):
+    """Push the named block over the table in the named direction, with the fingers closed."""
+
+    tolerance_m: float = value(0.03, unit="m", above=0.0)
+    push_m: float = value(0.065, unit="m", above=0.0)
+    """Distance from a block to its goal."""
+    reward: PushReward = field(default_factory=PushReward)
+
+    axes = ("x", "y", "z")
+    templates = Templates(
+        train=(
+            "push {thing} {way}",
+            "move {thing} {way}",
+            "slide {thing} {way}",
+            "push {thing} a bit {way}",
+            "{thing} should go {way}",
+        ),
+        held_out=(
+            "please push {thing} {way}",
+            "{way}, push {thing}",
+            "shove {thing} {way}",
+            "i want {thing} to move {way}",
+            "take {thing} and push it {way} now",
+        ),
+        words={
+            "way": {
+                "left": (("left", "to the left"), ("over to the left", "left a little")),
+                "right": (("right", "to the right"), ("over to the right", "right a little")),
+                "away": (("away", "forward"), ("far away", "away from you")),
+                "back": (("back", "backward"), ("back a little", "back again")),
+            }
+        },
+    )
+
+    def ask(self, rng: np.random.Generator, blocks: Sequence[Block]) -> tuple[str, str, str]:
+        """Return the direction, a sentence for it and the first block, and one for another direction and block."""
+        way, other = rng.choice(list(WAYS), 2, replace=False).tolist()
+        which = int(rng.integers(1, len(blocks)))
+        rest = [block for k, block in enumerate(blocks) if k != which]
+        said = describe(rng, blocks[0], blocks[1:]), describe(rng, blocks[which], rest)
+        normal, swapped = (
+            self.templates.sentence(rng, self.words, {"thing": thing}, {"way": asked})
+            for thing, asked in zip(said, (way, other))
+        )
+        return way, normal, swapped
+
+    def arrange(self, rng: np.random.Generator, asked: Sequence[Any], half: Array, yaw: Array) -> tuple[Array, Array]:
+        """Return the blocks' positions (N, M, 3) m and the goals (N, 3) m, with room on the pushed block's way."""
+        count, blocks = half.shape[:2]
+        way = np.array([(*WAYS[name], 0.0) for name in asked]).reshape(count, 3)
+
+        def allowed(index: NDArray[np.intp], tried: Array) -> NDArray[np.bool_]:
+            first, along = tried[:, 0], way[index]
+            last = first + (self.push_m + self.tolerance_m) * along
+            room = from_segment(tried[:, 1:], first - _BEHIND_M * along, last) >= _ROOM_M
+            low, high = (np.array(corner)[:2] for corner in self.workspace.corners)
+            ends = np.stack([first - (_BEHIND_M + 0.01) * along, last], axis=1)[..., :2]
+            return np.asarray(room.all(axis=1) & ((ends > low) & (ends < high)).all(axis=(1, 2)))
+
+        position = scatter(
+            lambda n: self.places.draw(rng, n * blocks).reshape(n, blocks, 3), allowed, count, self.apart_m
+        )
+        position[..., 2] = half[..., 2]
+        return position, position[:, 0] + self.push_m * way
+
+    def done(self, achieved: Array, desired: Array) -> NDArray[np.bool_]:
+        """Return (N,) whether the block (N, 3) m is at its goal (N, 3) m, seen from above."""
+        return np.asarray(np.linalg.norm((achieved - desired)[..., :2], axis=-1) < self.tolerance_m)
+
+    def expert(self) -> PushExpert:
+        """Return the scripted expert."""
+        return PushExpert(self.tolerance_m, behind_m=_BEHIND_M, low_m=_LOW_M)
+
+
+TASK = TablePushTask

@@ -1,0 +1,154 @@
+"""Training environment of instructed tasks on a table: chunks of actions, and images only where they are observed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rlstack.arrays import Mask
+from rlstack.tasks.core.learning_environment import GoalStep
+from rlstack.tasks.core.mujoco_environment import Outcome
+from rlstack.tasks.core.pipeline import TermInfo, term_table
+from rlstack.tasks.manipulator.camera_observations import CameraImages
+from rlstack.tasks.manipulator.environment import ArmEnvironment
+from rlstack.tasks.manipulator.observations import DECIMETRES
+from rlstack.tasks.manipulator.table_scene import TableScene, table_scene
+
+
+@dataclass(frozen=True)
+class ChunkStep(GoalStep):
+    """Result of a chunk of steps: rewards are summed over it, and ``success`` is of its last step.
+
+    An episode that ends within the chunk counts until then. ``next_actor`` is ``actor``, but for the episodes that have
+    ended: it has their last columns, and black images, since these are not rendered.
+    """
+
+    steps: Tensor  # (N,) number of steps until the chunk's or the episode's end
+    privileged: Tensor  # (N, privileged_size) after automatic resets
+    next_privileged: Tensor  # (N, privileged_size) before them
+
+
+class TableEnvironment(ArmEnvironment):
+    """N arms at a :class:`.TableTask`; see :class:`.ArmEnvironment`."""
+
+    @property
+    def table(self) -> TableScene:
+        """The scene."""
+        return table_scene(self.scene)
+
+    @property
+    def privileged_size(self) -> int:
+        """Number of columns of :meth:`privileged`."""
+        return sum(row.size for row in self.privileged_table())
+
+    def privileged_table(self) -> list[TermInfo]:
+        """Return one row for each term of :meth:`privileged`, in order."""
+        return term_table(
+            [
+                ("tool_position", 3, "dm", "tool in base_link, from the middle of the workspace"),
+                ("object_offset", 3, "dm", "object minus tool"),
+                ("goal_offset", 3, "dm", f"goal minus {self.task.moved}"),
+                ("other_offset", 3 * (self.task.blocks - 1), "dm", "each other block minus tool"),
+                ("opening", 1, "share", "of the gripper; 0 without one"),
+                ("age", 1, "share", "of the episode that has passed"),
+                ("held", 1, "share", "of the time for which the goal must be achieved"),
+            ]
+        )
+
+    def privileged(self) -> Tensor:
+        """Return what a critic may know and a policy does not, (N, privileged_size), without noise."""
+        scene, count = self.table, self.count
+        tool, thing = scene.tool(), scene.handled()
+        hands, first = self.pipeline.hand_range, self.pipeline.arm
+        opening = np.zeros((count, 1))
+        if len(hands):
+            closed = self.pipeline.minimum.numpy()[first:]
+            opening = ((self.worlds.joint_position[:, first:] - closed) / hands).mean(axis=1, keepdims=True)
+        columns = [
+            DECIMETRES * (tool - np.array(self.scene.task.workspace.middle)),
+            DECIMETRES * (thing - tool),
+            DECIMETRES * (scene.goal - self.task.achieved(tool, thing)),
+            DECIMETRES * (scene.others() - tool[:, None]).reshape(count, -1),
+            opening,
+            self._age[:, None] / self.task.steps,
+            np.minimum(self._held[:, None] / self.task.hold_steps, 1.0),
+        ]
+        return torch.from_numpy(np.nan_to_num(np.concatenate(columns, axis=1)).astype(np.float32))
+
+    def chunk_step(self, actions: Tensor) -> ChunkStep:
+        """Apply chunks of actions (N, steps, actions), and reset the robots that are lost, done or out of time.
+
+        Images are rendered only for the observations that it returns. A robot whose episode ends within the chunk
+        holds its joints until the end of it. Call :meth:`observe` once before the first chunk.
+        """
+        going, timed_out, success = np.ones(self.count, np.bool_), *np.zeros((2, self.count), np.bool_)
+        steps = np.zeros(self.count, np.intp)
+        terms = {name: np.zeros(self.count) for name in self.term_names()}
+        last = {name: torch.zeros(0) for name in ("columns", "privileged", "achieved", "desired")}
+        for action in actions.detach().unbind(dim=1):
+            lost, outcome = self._act(action, going)
+            for name, term in outcome.terms.items():
+                terms[name] += np.where(going, term, 0.0)
+            steps += going
+            kept = torch.from_numpy(going.copy())[:, None]
+            now = {"privileged": self.privileged(), "columns": self._columns()}
+            now.update(achieved=self.achieved_goal(), desired=self.desired_goal())
+            last = {n: torch.where(kept, t, last[n]) if last[n].numel() else t for n, t in now.items()}
+            late = (self._age >= self.task.steps) & ~lost & ~outcome.finished
+            success = np.where(going, outcome.success, success)
+            timed_out |= going & (late | (outcome.finished & outcome.continuing))
+            going = going & ~(lost | outcome.finished | late)
+        index = torch.from_numpy(np.flatnonzero(~going))
+        if self.autoreset and len(index):
+            self.restart(index)
+        actor, _ = self.observe()
+        following = actor.clone()
+        following[index] = 0.0
+        following[index, : last["columns"].shape[1]] = last["columns"][index]
+        named = {name: torch.from_numpy(term.astype(np.float32)) for name, term in terms.items()}
+        return ChunkStep(
+            actor=actor,
+            critic=actor,
+            reward=torch.stack(list(named.values())).sum(dim=0),
+            done=torch.from_numpy(~going),
+            timed_out=torch.from_numpy(timed_out),
+            terms=named,
+            next_actor=following,
+            achieved=last["achieved"],
+            desired=last["desired"],
+            success=torch.from_numpy(success),
+            steps=torch.from_numpy(steps),
+            privileged=self.privileged(),
+            next_privileged=last["privileged"],
+        )
+
+    def _act(self, action: Tensor, going: Mask) -> tuple[Mask, Outcome]:
+        """Apply actions (N, actions) where ``going`` (N,); return (N,) which robots are lost, and the outcome."""
+        prepared = self._sensed()
+        with torch.no_grad():
+            clipped = self.pipeline.clip(action)
+            command = self.pipeline.command(clipped, prepared)
+            self._memory = self.pipeline.remember_command(prepared, self._memory, clipped, command)
+        driven = command.numpy().astype(np.float64)
+        self._drive(np.where(going[:, None], driven, self.worlds.joint_position))
+        self._age += 1
+        lost = self.scene.lost()
+        if lost.any() and len(diverged := np.flatnonzero(~np.isfinite(self.worlds.state).all(axis=1))):
+            self._start(diverged)  # keep values that are not finite from everything after
+        with torch.no_grad():
+            sensed = self._noisy(self.scene.true(images=False), slice(None))
+            named = {n: torch.from_numpy(sensed[n].astype(np.float32)) for n in self.task.inputs if n in sensed}
+            self._prepared = self.pipeline.prepare(named, self._memory)
+        taken = clipped.numpy().astype(np.float64)
+        outcome = self._outcome(taken, lost)
+        self._last_action = taken
+        return lost, outcome
+
+    def _columns(self) -> Tensor:
+        """Return the present observation (N, columns) without its images, which are last."""
+        with torch.no_grad():
+            terms = [term for term in self.pipeline.terms if not isinstance(term, CameraImages)]
+            return torch.cat([term.observe(self._sensed(), self._memory) for term in terms], dim=-1)

@@ -1,0 +1,256 @@
+"""Base of instructed tasks on a table: several coloured blocks, a sentence, and a camera."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.arrays import Array
+from rlstack.interfaces.instruction import TextInput, encoded
+from rlstack.interfaces.signals import INSTRUCTION_BYTES
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.schema import value
+from rlstack.sim.arms.visual_randomization import AppearanceRange
+from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
+from rlstack.tasks.manipulator.cameras import CameraRange
+from rlstack.tasks.manipulator.phrases import COLOURS, Block, Templates, Words, draw_blocks
+from rlstack.tasks.manipulator.table_trials import TableTrials, beside
+from rlstack.tasks.manipulator.task import ArmTask
+from rlstack.tasks.manipulator.trials import OBJECT, ArmTrials, ObjectRange, Region, Starts, box_of
+
+if TYPE_CHECKING:
+    from rlstack.sim.batch_mujoco.simulator import MujocoSimulator
+    from rlstack.sim.obstacle import Obstacle
+    from rlstack.tasks.core.pipeline import Term
+    from rlstack.tasks.manipulator.cameras import CameraBuffer
+    from rlstack.tasks.manipulator.pipeline import ArmPipeline
+
+_TILE = np.array([1.3, 1.3, 0.42])
+"""Half lengths of a tile, as multiples of a cube's."""
+
+_LOOK = AppearanceRange(sun=(0.35, 0.75), ambient=(0.3, 0.5), shadows=0.05, warmth=0.06, object_colour=0.06)
+"""Light and colours vary less than in other tasks: the colours' names must still hold."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActionShift:
+    """A change between the policy's actions and the arm's motion, which neither demonstrations nor the expert know."""
+
+    yaw_rad: float = value(0.0, unit="rad")
+    """Rotation of horizontal motions about the vertical."""
+    gain: float = value(1.0, above=0.0)
+    """Factor of all motions of the tool."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableTask(ArmTask):
+    """Do what a sentence says with one of several blocks on a table, seen by a camera.
+
+    The goal follows from the sentence; scorer, expert and critic know it, and the policy does not. Moving another
+    block fails the trial.
+    """
+
+    episode_s: float = value(4.0, unit="s", above=0.0)
+    rewards: Literal["dense", "sparse"] = "sparse"
+    blocks: int = value(3, at_least=2, at_most=5)
+    """Number of blocks on the table."""
+    words: Words = "train"
+    """Sentences and blocks of training, held-out ones, or both."""
+    instruction: Literal["normal", "blank", "swapped"] = "normal"
+    """``blank``: the policy gets no sentence. ``swapped``: it gets one that says something else. Success is still what
+    the normal one says."""
+    alike: float = value(0.1, at_least=0.0, at_most=1.0)
+    """Probability that another block has the colour of the instructed one, so that the shape tells them apart."""
+    apart_m: float = value(0.12, unit="m", at_least=0.0)
+    """Least distance between two blocks' centres."""
+    disturbed_m: float = value(0.02, unit="m", above=0.0)
+    """Largest distance that another block may be moved."""
+    starts: Region = field(default_factory=lambda: Region(x_m=(0.4, 0.58), y_m=(-0.15, 0.15), z_m=(0.12, 0.2)))
+    places: Region = field(default_factory=lambda: Region(x_m=(0.4, 0.6), y_m=(-0.2, 0.2)))
+    """Start region of the blocks."""
+    block: ObjectRange = field(default_factory=lambda: ObjectRange(half_m=(0.02, 0.024), yaw_rad=0.4))
+    """Distribution of cubes; tiles are 1.3 times as wide and 0.42 times as high."""
+    pictures: CameraRange = field(default_factory=lambda: CameraRange(look=_LOOK))
+    """Frame rates, latencies and appearances of images."""
+    cameras: tuple[str, ...] = ("scene",)
+    """Cameras of the robot file that the policy sees through."""
+    action_shift: ActionShift = field(default_factory=ActionShift)
+
+    environment_class = "rlstack.tasks.manipulator.table_environment:TableEnvironment"
+    scene = "rlstack.tasks.manipulator.table_scene:TableScene"
+    verification = "rlstack.kinds.manipulator.verification_table:VERIFICATION"
+    outputs = ("joint_target",)
+    moved = "object_position"
+    on_table = True
+    least_joints = 5
+    templates: ClassVar[Templates]
+    """Its sentences."""
+    named: ClassVar[int] = 1
+    """Number of blocks that a sentence names."""
+    bounds = Bounds(at_least={"success": 0.85}, at_most={"lost": 0.1})
+    bounds_over_topics = Bounds(
+        at_least={"success": 0.8}, at_most={"lost": 0.1, "intervened": 0.05}, episodes=ENOUGH_OVER_TOPICS
+    )
+
+    @property
+    def inputs(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The policy's inputs."""
+        images = (f"{camera}_image{age}" for camera in self.cameras for age in ("", "_age"))
+        return ("joint_position", "joint_velocity", "instruction", *images)
+
+    @property
+    def text(self) -> TextInput:
+        """The words that its policies know."""
+        return self.templates.text()
+
+    @abstractmethod
+    def ask(self, rng: np.random.Generator, blocks: Sequence[Block]) -> tuple[Any, str, str]:
+        """Return what is asked for, the sentence that says so, and one that asks for something else with the blocks."""
+
+    @abstractmethod
+    def arrange(self, rng: np.random.Generator, asked: Sequence[Any], half: Array, yaw: Array) -> tuple[Array, Array]:
+        """Return the blocks' positions (N, M, 3) m and the goals (N, 3) m.
+
+        Args:
+            rng: Random generator.
+            asked: What each of the N trials asks for.
+            half: (N, M, 3) half lengths, m.
+            yaw: (N, M) rad.
+        """
+
+    def place(self, rng: np.random.Generator, starts: Starts) -> TableTrials:
+        """Draw trials for N arms at their starts."""
+        count, drawn = len(starts.joints), self.block
+        looks, asked, said = [], [], []
+        for _ in range(count):
+            blocks = draw_blocks(rng, self.words, self.blocks, self.alike, self.named)
+            wanted, normal, other = self.ask(rng, blocks)
+            looks.append(blocks)
+            asked.append(wanted)
+            said.append(other if self.instruction == "swapped" else normal)
+        half = rng.uniform(*drawn.half_m, (count, self.blocks, 1)) * np.ones(3)
+        tiles = np.array([[block.shape == "tile" for block in blocks] for blocks in looks])
+        half = np.where(tiles[..., None], _TILE * half, half)
+        yaw = rng.uniform(-drawn.yaw_rad, drawn.yaw_rad, (count, self.blocks))
+        position, goal = self.arrange(rng, asked, half, yaw)
+        text = np.zeros((count, INSTRUCTION_BYTES), np.uint8)
+        if self.instruction != "blank":
+            text = np.array([encoded(sentence) for sentence in said]).reshape(count, INSTRUCTION_BYTES)
+        return TableTrials(
+            joints=starts.joints,
+            goal=goal,
+            position=position[:, 0],
+            yaw=yaw[:, 0],
+            half=half[:, 0],
+            mass=rng.uniform(*drawn.mass_kg, count),
+            friction=rng.uniform(*drawn.friction, count),
+            instruction=text,
+            colour=np.array([[COLOURS[block.colour] for block in blocks] for blocks in looks]),
+            beside_position=position[:, 1:],
+            beside_yaw=yaw[:, 1:],
+            beside_half=half[:, 1:],
+        )
+
+    def disturbed(self, before: Array, now: Array) -> NDArray[np.bool_]:
+        """Return (N,) whether one of the other blocks was moved too far.
+
+        Args:
+            before: (N, M - 1, 3) m, at the start.
+            now: (N, M - 1, 3) m.
+        """
+        return np.asarray((np.linalg.norm(now - before, axis=-1) > self.disturbed_m).any(axis=-1))
+
+    def failed(self, trials: ArmTrials, number: int, position: Callable[[str], Array]) -> bool:
+        """Return whether a trial in an engine has moved another block too far."""
+        assert isinstance(trials, TableTrials)
+        now = np.array([position(beside(k)) for k in range(self.blocks - 1)])
+        return bool(self.disturbed(trials.beside_position[number], now))
+
+    def build(self, spec: Any) -> None:
+        """Add all blocks to the scene."""
+        from rlstack.sim.arms import scene
+
+        scene.Block().add(spec)
+        for k in range(self.blocks - 1):
+            scene.Block(name=beside(k)).add(spec)
+
+    def place_objects(self, worlds: MujocoSimulator, index: NDArray[np.intp], trials: ArmTrials) -> None:
+        """Place all blocks at the starts of trials (n), in some worlds."""
+        super().place_objects(worlds, index, trials)
+        assert isinstance(trials, TableTrials)
+        zero = np.zeros(len(index))
+        for k in range(self.blocks - 1):
+            turn = trials.beside_yaw[:, k] / 2
+            orientation = np.stack([zero, zero, np.sin(turn), np.cos(turn)], axis=1)
+            worlds.place(index, beside(k), trials.beside_position[:, k], orientation)
+
+    def object_obstacle(self, trials: ArmTrials, number: int) -> Obstacle:
+        """Return the instructed block of one trial as a free box in an engine's world."""
+        assert isinstance(trials, TableTrials)
+        place, yaw = trials.position[number], float(trials.yaw[number])
+        return box_of(trials, number, OBJECT, place, yaw, _colour(trials.colour[number, 0]))
+
+    def fixture_obstacles(self, trials: ArmTrials, number: int) -> tuple[Obstacle, ...]:
+        """Return the other blocks of one trial."""
+        assert isinstance(trials, TableTrials)
+        return tuple(
+            box_of(
+                trials,
+                number,
+                beside(k),
+                trials.beside_position[number, k],
+                float(trials.beside_yaw[number, k]),
+                _colour(trials.colour[number, k + 1]),
+                trials.beside_half[number, k],
+            )
+            for k in range(self.blocks - 1)
+        )
+
+    def camera_buffer(self, robot: Manipulator, count: int, seed: int) -> CameraBuffer:
+        """Return the cameras of N arms."""
+        from rlstack.tasks.manipulator.cameras import CameraBuffer
+
+        names = (OBJECT, *(beside(k) for k in range(self.blocks - 1)))
+        return CameraBuffer(robot, self.build, self.cameras, names, self.pictures, count, seed)
+
+    def pipeline(self, robot: Manipulator) -> ArmPipeline:
+        """Return the observation pipeline for ``robot``, in which the shift acts between action and motion."""
+        pipeline = super().pipeline(robot)
+        shift = self.action_shift
+        pipeline.shift_actions(shift.yaw_rad, shift.gain)
+        return pipeline
+
+    def terms(self, robot: Manipulator) -> list[Term]:
+        """Return the terms of the observation, with the instruction and then the images last."""
+        from rlstack.sim.arms.camera_renderer import camera_of
+        from rlstack.tasks.manipulator import camera_observations, observations
+
+        first = camera_of(robot, self.cameras[0])
+        grips = "gripper" in self.axes
+        return [
+            *observations.tool_terms(self.workspace.middle),
+            *([observations.tool_yaw()] if "yaw" in self.axes else []),
+            *([observations.Opening()] if grips else []),
+            observations.SinceDescent(),
+            camera_observations.ToolPoseAtImage(self.cameras, robot, self.rate_hz),
+            camera_observations.Instruction(),
+            camera_observations.CameraImages(self.cameras, first.height, first.width),
+        ]
+
+    def envelope(self) -> dict[str, float]:
+        """Return the conditions that the policy was trained for, with SI units in the keys."""
+        shift = self.action_shift
+        changed = {"action_shift_yaw_rad": shift.yaw_rad, "action_shift_gain": shift.gain}
+        conditions = {"tolerance_m": self.tolerance_m, "episode_s": self.episode_s, "blocks": float(self.blocks)}
+        shown = changed if shift != ActionShift() else {}
+        return {**conditions, **shown, **self.places.ends("block", "xy"), **self.starts.ends("start")}
+
+
+def _colour(rgb: Array) -> tuple[float, float, float]:
+    red, green, blue = map(float, rgb)
+    return red, green, blue

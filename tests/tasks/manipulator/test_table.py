@@ -1,0 +1,170 @@
+"""Instructed tasks on a table: sentences, trials, the expert, chunks of actions, and images only where observed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rlstack.interfaces.instruction import decoded, split_words
+from rlstack.sim.arms.visual_randomization import AppearanceRange
+from rlstack.tasks.catalog.table_push import WAYS, TablePushTask
+from rlstack.tasks.manipulator.cameras import CameraRange
+from rlstack.tasks.manipulator.phrases import COLOURS, HELD_OUT
+from rlstack.tasks.manipulator.table_task import ActionShift
+from rlstack.tasks.manipulator.table_trials import TableTrials
+from rlstack.tasks.manipulator.trials import ArmNoise
+from tests.support.arms import small_panda
+
+PANDA = small_panda(16)
+PUSH = TablePushTask(pictures=CameraRange(look=AppearanceRange(shadows=0.0)))
+
+
+def drawn(task: TablePushTask, count: int, seed: int = 0) -> TableTrials:
+    trials = task.draw(PANDA, np.random.default_rng(seed), count)
+    assert isinstance(trials, TableTrials)
+    return trials
+
+
+def made(task: TablePushTask, count: int) -> Any:
+    return task.environment(PANDA, task.pipeline(PANDA), count, "cpu", 0)
+
+
+def said(trials: TableTrials) -> list[list[str]]:
+    return [split_words(decoded(text)) for text in trials.instruction]
+
+
+def test_the_sentence_names_the_object_and_the_goals_direction() -> None:
+    trials = drawn(PUSH, 60)
+    left = {"left": "left", "right": "right", "away": "away", "forward": "away", "back": "back", "backward": "back"}
+    names = {colour: name for name, colour in COLOURS.items()}
+    for k, words in enumerate(said(trials)):
+        (way,) = {left[word] for word in words if word in left}
+        moved = (trials.goal[k] - trials.position[k])[:2]
+        np.testing.assert_allclose(moved, PUSH.push_m * np.array(WAYS[way]), atol=1e-9)
+        assert names[tuple(trials.colour[k, 0])] in words
+        flat = trials.half[k, 2] < 0.5 * trials.half[k, 0]
+        assert ("cube" if flat else "tile") not in words
+        assert set(words) <= set(PUSH.text.words)
+
+
+def test_held_out_sentences_ask_for_blocks_that_training_never_asks_for() -> None:
+    names = {colour: name for name, colour in COLOURS.items()}
+    for words, expected in (("train", False), ("held_out", True)):
+        trials = drawn(replace(PUSH, words=words), 40)  # type: ignore[arg-type]
+        for k in range(len(trials)):
+            shape = "tile" if trials.half[k, 2] < 0.5 * trials.half[k, 0] else "cube"
+            assert ((names[tuple(trials.colour[k, 0])], shape) in HELD_OUT) == expected
+    trained = {" ".join(words) for words in said(drawn(PUSH, 300))}
+    assert not trained & {" ".join(words) for words in said(drawn(replace(PUSH, words="held_out"), 100))}
+
+
+def test_another_instruction_leaves_the_trial_as_it_is() -> None:
+    normal, swapped, blank = (drawn(replace(PUSH, instruction=one), 30) for one in ("normal", "swapped", "blank"))  # type: ignore[arg-type]
+    for other in (swapped, blank):
+        assert np.array_equal(normal.goal, other.goal) and np.array_equal(normal.colour, other.colour)
+    assert not blank.instruction.any()
+    assert not any(np.array_equal(a, b) for a, b in zip(normal.instruction, swapped.instruction))
+
+
+def test_blocks_are_apart_and_off_the_way() -> None:
+    trials = drawn(replace(PUSH, blocks=4), 50)
+    place = np.concatenate([trials.position[:, None], trials.beside_position], axis=1)[..., :2]
+    away = np.linalg.norm(place[:, :, None] - place[:, None], axis=-1) + np.eye(4)
+    assert away.min() >= PUSH.apart_m
+    ends = np.linalg.norm(trials.beside_position[..., :2] - trials.goal[:, None, :2], axis=-1)
+    assert ends.min() > 0.085
+
+
+def test_the_expert_does_what_the_sentence_says_and_moves_no_other_block() -> None:
+    count = 24
+    env = made(PUSH, count)
+    env.restart(torch.arange(count))
+    env.autoreset = False
+    env.observe()
+    held, lost = np.zeros(count, bool), np.zeros(count, bool)
+    for _ in range(PUSH.steps // 2):
+        result = env.chunk_step(env.expert_action()[:, None])
+        lost |= (result.done & ~result.timed_out).numpy()
+        held = result.success.numpy()
+    env.close()
+    assert held.mean() >= 0.9 and lost.mean() <= 0.05
+
+
+def test_moving_another_block_fails_the_trial() -> None:
+    env = made(PUSH, 2)
+    env.restart(torch.arange(2))
+    env.observe()
+    name = env.scene.names[0]
+    place, turn = env.worlds.pose(name)
+    env.worlds.place(np.array([1]), name, place[1:] + np.array([0.03, 0.0, 0.0]), turn[1:])
+    result = env.chunk_step(torch.zeros(2, 1, 3))
+    assert result.done.tolist() == [False, True] and not result.timed_out.any()
+    env.close()
+
+
+def test_a_chunk_is_its_steps_with_one_rendering_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    quiet = replace(PUSH, noise=ArmNoise(joint_rad=0.0, joint_velocity_rad_s=0.0))
+    one, other = made(quiet, 3), made(quiet, 3)
+    actions = torch.rand(3, 8, 3, generator=torch.Generator().manual_seed(0)) * 2.0 - 1.0
+    for env in (one, other):
+        env.restart(torch.arange(3))
+        env.observe()
+    rendered, render = [], one.scene.cameras.renderer.render
+
+    def counted(*arguments: Any) -> Any:
+        rendered.append(arguments)
+        return render(*arguments)
+
+    monkeypatch.setattr(one.scene.cameras.renderer, "render", counted)
+    chunk = one.chunk_step(actions)
+    assert len(rendered) == 3, "one camera of each arm, though six images were taken"
+    steps = [other.step(action) for action in actions.unbind(dim=1)]
+    torch.testing.assert_close(chunk.actor, steps[-1].actor, atol=1e-5, rtol=0.0)
+    torch.testing.assert_close(chunk.reward, torch.stack([step.reward for step in steps]).sum(dim=0))
+    assert chunk.steps.tolist() == [8, 8, 8] and not chunk.done.any()
+    torch.testing.assert_close(one.privileged(), chunk.privileged)
+    one.close()
+    other.close()
+
+
+def test_an_episode_that_ends_within_a_chunk_counts_until_then() -> None:
+    env = made(PUSH, 2)
+    env.restart(torch.arange(2))
+    env.observe()
+    env._age[:] = PUSH.steps - np.array([3, 100])
+    result = env.chunk_step(torch.zeros(2, 8, 3))
+    assert result.steps.tolist() == [3, 8] and result.done.tolist() == result.timed_out.tolist() == [True, False]
+    assert result.reward.tolist() == [-3.0, -8.0] and env._age.tolist() == [0, PUSH.steps - 92]
+    assert not result.next_actor[0, -100:].any() and result.actor[0, -100:].any()
+    assert not torch.equal(result.next_privileged[0], result.privileged[0])
+    assert torch.equal(result.next_privileged[1], result.privileged[1])
+    env.close()
+
+
+def test_a_run_goes_on_with_its_blocks_and_sentences() -> None:
+    one, other = made(PUSH, 2), made(replace(PUSH, words="held_out"), 2)
+    one.observe()
+    other.load_state_dict(one.state_dict())
+    action = torch.full((2, 4, 3), 0.5)
+    mine, theirs = one.chunk_step(action), other.chunk_step(action)
+    assert torch.equal(mine.actor, theirs.actor) and torch.equal(mine.privileged, theirs.privileged)
+    one.close()
+    other.close()
+
+
+def test_the_shift_turns_and_scales_the_tools_motion() -> None:
+    shifted = replace(PUSH, action_shift=ActionShift(yaw_rad=np.pi / 2, gain=0.5))
+    quiet = {"noise": ArmNoise(joint_rad=0.0, joint_velocity_rad_s=0.0)}
+    moved = []
+    for task, action in ((PUSH, (0.0, 0.5, 0.25)), (shifted, (1.0, 0.0, 0.5))):
+        env = made(replace(task, **quiet), 1)
+        env.restart(torch.arange(1))
+        env.observe()
+        env.chunk_step(torch.tensor([[action] * 3]))
+        moved.append(env.scene.tool())
+        env.close()
+    np.testing.assert_allclose(*moved, atol=1e-6)
