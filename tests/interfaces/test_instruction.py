@@ -23,7 +23,13 @@ def test_an_instruction_is_its_bytes_and_zeros() -> None:
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [("", "without words"), (" ?! ", "without words"), ("é" * 65, "130 bytes"), ("a\0b", "zero byte"), ("a\ud800", "UTF-8")],
+    [
+        ("", "without words"),
+        (" ?! ", "without words"),
+        ("é" * 65, "130 bytes"),
+        ("a\0b", "zero byte"),
+        ("a\ud800", "UTF-8"),
+    ],
 )
 def test_what_is_no_instruction_is_refused(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
