@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlstack.policies.c99.program import BOOLEAN, FLOAT, INTEGER, Place, View
 
@@ -16,15 +17,17 @@ SCRATCH = {FLOAT: "f", INTEGER: "n", BOOLEAN: "b"}
 
 def literal(value: Any, kind: str) -> str:
     """Return a number as C, a float with the digits that give the same float32."""
+    return literals(np.array([value]), kind)[0]
+
+
+def literals(values: NDArray[Any], kind: str) -> list[str]:
+    """Return numbers as C, as :func:`literal` does."""
     if kind != FLOAT:
-        return str(int(value))
-    number = np.float32(value)
-    if np.isnan(number):
-        return "NAN"
-    if np.isinf(number):
-        return "INFINITY" if number > 0 else "-INFINITY"
-    text = str(number)
-    return f"{text if '.' in text or 'e' in text else f'{text}.0'}f"
+        return [str(int(value)) for value in values]
+    return [_NOT_FINITE.get(text) or f"{text}f" for text in values.astype(np.float32).astype(str).tolist()]
+
+
+_NOT_FINITE = {"nan": "NAN", "inf": "INFINITY", "-inf": "-INFINITY"}
 
 
 class Writer:
