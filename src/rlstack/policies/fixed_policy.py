@@ -70,7 +70,7 @@ def fixed_policy(path: str | Path, robot: RobotSpec | None, sizes: Mapping[str, 
         )
     shapes = {port.name: (1, *port.sized(sizes)) for port in contract.inputs}
     shapes.update({STATE_PREFIX + state.name: (1, *state.shape) for state in contract.state})
-    model = _folded(_fixed(package.model, shapes, constants))
+    model = folded(_fixed(package.model, shapes, constants))
     return FixedPolicy(_sized(contract, sizes), model, policy.sha256, where)
 
 
@@ -99,8 +99,18 @@ def _fixed(
     return fixed
 
 
+def folded(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model as onnxruntime simplifies it: what follows from constants and shapes is computed.
+
+    Args:
+        model: With inputs of fixed shapes.
+    """
+    once = _folded(model)
+    # operators that onnxruntime writes as others bring questions for shapes along, which only a second pass answers
+    return _folded(once) if any(node.op_type == "Shape" for node in once.graph.node) else once
+
+
 def _folded(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Return the model as onnxruntime simplifies it: what follows from constants and shapes is computed."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     options.log_severity_level = 4

@@ -34,28 +34,6 @@ def _instance(build: Builder, inputs: Inputs, attributes: Mapping[str, Any]) -> 
     return [build.step("Add", build.step("Mul", found, _by_channel(scale, rank)), _by_channel(shift, rank))]
 
 
-def _group(build: Builder, inputs: Inputs, attributes: Mapping[str, Any]) -> Sequence[View | None]:
-    x, scale, shift = (required(inputs, place) for place in range(3))
-    groups, rank = attributes["num_groups"], len(x.shape)
-    split = View(x.buffer, x.index.reshape(x.shape[0], groups, -1, *x.shape[2:]))  # a split of an axis stays a view
-    found = _standardised(build, split, range(2, rank + 1), attributes.get("epsilon", 1e-5))
-    if scale.size == x.shape[1]:  # one for each channel, since opset 21
-        found, axes = View(found.buffer, found.index.reshape(x.shape)), rank
-    else:
-        axes = rank + 1
-    scaled = build.step("Mul", found, _by_channel(scale, axes))
-    found = build.step("Add", scaled, _by_channel(shift, axes))
-    return [View(found.buffer, found.index.reshape(x.shape))]
-
-
-def _root_mean_square(build: Builder, inputs: Inputs, attributes: Mapping[str, Any]) -> Sequence[View | None]:
-    x, scale = required(inputs, 0), required(inputs, 1)
-    rank = len(x.shape)
-    axes = list(range(attributes.get("axis", -1) % rank, rank))
-    mean = build.step("ReduceMean", build.step("Mul", x, x), axes=axes, keepdims=1)
-    return [build.step("Mul", build.step("Div", x, _root(build, mean, attributes.get("epsilon", 1e-5))), scale)]
-
-
 def _length(build: Builder, inputs: Inputs, attributes: Mapping[str, Any]) -> Sequence[View | None]:
     x, axis = required(inputs, 0), attributes.get("axis", -1)
     norm = build.step("ReduceL1" if attributes.get("p", 2) == 1 else "ReduceL2", x, axes=[axis], keepdims=1)
@@ -78,12 +56,6 @@ def _logarithm_of_exponentials(build: Builder, inputs: Inputs, attributes: Mappi
     return [build.step("Add", build.step("Log", total), after)]
 
 
-def _swish(build: Builder, inputs: Inputs, attributes: Mapping[str, Any]) -> Sequence[View | None]:
-    x, alpha = required(inputs, 0), attributes.get("alpha", 1.0)
-    inner = x if alpha == 1.0 else build.step("Mul", x, build.constant(np.array(alpha, np.float32)))
-    return [build.step("Mul", x, build.step("Sigmoid", inner))]
-
-
 def _top(build: Builder, inputs: Inputs, attributes: Mapping[str, Any]) -> Sequence[View | None]:
     counts = numbers(inputs, 1) or [attributes.get("k", 0)]
     axis, largest = attributes.get("axis", -1), attributes.get("largest", 1)
@@ -92,12 +64,9 @@ def _top(build: Builder, inputs: Inputs, attributes: Mapping[str, Any]) -> Seque
 
 
 COMPOSED = {
-    "GroupNormalization": _group,
     "InstanceNormalization": _instance,
     "LpNormalization": _length,
-    "RMSNormalization": _root_mean_square,
     "ReduceLogSum": _logarithm,
     "ReduceLogSumExp": _logarithm_of_exponentials,
-    "Swish": _swish,
     "TopK": _top,
 }
