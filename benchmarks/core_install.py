@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Size of what a robot needs to run a policy: `pip install .` without extras in a new virtual environment.
+"""Size of what a robot needs to run a policy: `pip install .`, with a driver's extra or without, in a new environment.
 
 The bare environment is subtracted; ROS comes from the robot's own system or from the extra `ros`. The installed package
 then loads and steps a policy file, if one is given, to show that nothing is missing.
 
-    python benchmarks/core_install.py [--policy FILE] [--json FILE]
+    python benchmarks/core_install.py [--extras mavlink] [--policy FILE] [--json FILE]
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ def main() -> None:
     """Install, measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--policy", type=Path)
+    parser.add_argument("--extras", default="", help="extras to install too, such as mavlink or feetech,serial")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     top = Path(__file__).resolve().parents[1]
@@ -44,12 +45,14 @@ def main() -> None:
         subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
         bare = megabytes(venv)
         python = venv / "bin" / "python"
-        install = [python, "-m", "pip", "install", "-q", "-c", top / "constraints.txt", str(top)]
+        wanted = f"{top}[{options.extras}]" if options.extras else str(top)
+        install = [python, "-m", "pip", "install", "-q", "-c", top / "constraints.txt", wanted]
         subprocess.run([*map(str, install)], check=True)
         total = megabytes(venv)
         site = next((venv / "lib").glob("python3*")) / "site-packages"
         parts = {p.name: megabytes(p) for p in site.iterdir() if p.is_dir() and p.name not in ("pip", "setuptools")}
-        print(f"core install beyond Python: {total - bare:.0f} MB (the bare environment is {bare:.0f} MB)")
+        name = f"core with {options.extras}" if options.extras else "core"
+        print(f"{name} install beyond Python: {total - bare:.0f} MB (the bare environment is {bare:.0f} MB)")
         for name, size in sorted(parts.items(), key=lambda item: -item[1])[:8]:
             print(f"  {name:24}{size:7.1f} MB")
         if options.policy:

@@ -11,7 +11,7 @@ import pytest
 from std_srvs.srv import SetBool, Trigger
 
 from rlstack.interfaces import topics
-from rlstack.interfaces.backend import Reading
+from rlstack.interfaces.backend import Announcing, Reading
 from rlstack.interfaces.messages import stamp_to_ns
 from rlstack.interfaces.rates_messages import RatesMessage
 from rlstack.nodes.guard import GuardNode
@@ -123,6 +123,22 @@ def test_in_the_air_silence_and_a_blind_off_leave_it_to_its_failsafe_and_an_off_
         assert peer.armed and peer.airframe.position[2] > 0.5
         hand.off(age_s=0.0)
         listener.until(lambda: not peer.armed, "the stop")
+
+
+def test_each_measurement_is_published_once_as_it_comes_and_none_without_one(listener: Listener, start: Start) -> None:
+    pytest.importorskip("pymavlink")
+    with Px4() as peer:
+        node = start(RobotNode, robot=peer.robot.name, backend="mavlink", uri=peer.uri)
+        heard = listener.hear(topics.ODOM, "sensor_in")
+        listener.until(lambda: len(heard) > 30, "odometry", 20.0)
+        stamps = [stamp_to_ns(message.header.stamp) for message in heard]
+        assert stamps == sorted(set(stamps)), "none twice"
+        peer.lose_link()
+        listener.spin(0.2)
+        count = len(heard)
+        listener.spin(0.3)
+        assert len(heard) == count, "an old measurement is not published again"
+        assert isinstance(node.robots[0].backend, Announcing)
 
 
 def test_a_robot_node_that_ends_in_flight_leaves_it_to_its_failsafe(listener: Listener, start: Start) -> None:

@@ -9,14 +9,14 @@ import logging
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.hardware.captures import Captures
 from rlstack.hardware.serial_port import LinkLost
-from rlstack.interfaces.backend import Capture, Reading, Signals
+from rlstack.interfaces.backend import Capture, Reading, Signals, nobody_listens
 from rlstack.robots import RobotSpec
 from rlstack.sim.input_checks import checked_command
 
@@ -71,6 +71,8 @@ class LinkedRobot(ABC):
         """Whether a stop could not be confirmed: it is told again once the link is back."""
         self.report: dict[str, str] = {}
         """What the robot said of itself when connecting, for the record of a bring-up."""
+        self.on_reading: Callable[[], None] = nobody_listens
+        """See :class:`rlstack.interfaces.backend.Announcing`."""
         self.trouble = ""
         """Why commands are refused at present; empty if they are not."""
 
@@ -290,6 +292,7 @@ class LinkedRobot(ABC):
     def _note(self, reading: Reading | None) -> None:
         if reading is not None:
             self._reading, self._heard_s = reading, time.monotonic()
+            self.on_reading()
             if self._owes_stop:
                 self._take_power()
         elif self.powered and self._age_s() > LOST_S:

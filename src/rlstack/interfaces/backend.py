@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -128,11 +128,23 @@ class Located(Protocol):
 
 
 @runtime_checkable
+class Announcing(Protocol):
+    """A driver that tells when it has measured: the robot node then publishes at once, and not at its next tick."""
+
+    on_reading: Callable[[], None]
+    """Called after each new reading, in the driver's thread; the robot node sets it."""
+
+
+@runtime_checkable
 class Monitored(Protocol):
     """A backend that knows how its actuators and its link are, for ``/diagnostics``."""
 
     def health(self) -> tuple[str, Mapping[str, Any]]:
         """Return a warning, empty if there is none, and figures by name, such as temperatures; at once."""
+
+
+def nobody_listens() -> None:
+    """Do nothing: what ``on_reading`` is at first."""
 
 
 BACKENDS = Registry("backend", "rlstack.sim.backends", "BACKEND", "rlstack.backends", "rlstack.hardware.drivers")

@@ -49,7 +49,8 @@ class ControlExecutor(SingleThreadedExecutor):
     """Serves subscriptions and timers from a persistent wait set; rclpy's own loop serves the rest when it is due.
 
     rclpy's loop collects every entity, builds a wait set and makes a task for each callback, and then does it all
-    again because that task woke it. With the dozen services of a lifecycle node this doubles the time per message
+    again because that task woke it. Guard conditions, by which a driver's thread tells of a measurement, are served as
+    they are. With the dozen services of a lifecycle node this doubles the time per message
     (`benchmarks/control_path.py` prints both). Services also wake this loop at once; QoS events are polled once a
     second. The order is rclpy's: timers first, then subscriptions in the order of their creation.
     Callbacks must be plain functions.
@@ -129,6 +130,7 @@ class ControlExecutor(SingleThreadedExecutor):
             for entity in watched
         ]
         self._subscriptions = {s.handle.pointer: s for s in subscriptions}
+        self._conditions = {g.handle.pointer: g for g in guards}
         self._timers = {t.handle.pointer: t for t in timers}
 
     def _serve_hot(self) -> None:
@@ -145,7 +147,13 @@ class ControlExecutor(SingleThreadedExecutor):
         for pointer in wait_set.get_ready_entities("subscription"):
             subscription = self._subscriptions[pointer]
             serve(subscription, self._refuse)
-        for kind in ("guard_condition", "service", "client"):
+        for pointer in wait_set.get_ready_entities("guard_condition"):
+            guard = self._conditions[pointer]
+            if guard is self._guard or guard.callback is None:
+                self._general_at = 0.0
+            else:
+                guard.callback()
+        for kind in ("service", "client"):
             if wait_set.get_ready_entities(kind):
                 self._general_at = 0.0
 

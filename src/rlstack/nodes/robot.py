@@ -159,6 +159,7 @@ class RobotNode(ManagedNode):
 
     def cleanup(self) -> None:
         """Release the backends that the node created."""
+        self._time.close()
         for robot in self.robots:
             if self._hosted is None:
                 robot.backend.close()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from rlstack.interfaces import topics
-from rlstack.interfaces.backend import Reading, Signals
+from rlstack.interfaces.backend import Announcing, Reading, Signals, nobody_listens
 from rlstack.interfaces.messages import NANOSECONDS, seconds_to_ns, set_stamp
 from rlstack.interfaces.timing import Pace, Schedule
 from rlstack.nodes.robot_topics import RobotTopics
@@ -43,6 +45,8 @@ class Timekeeper(ABC):
         self.robots: list[RobotTopics] = []
         self._offset_ns = 0
         self._held_s: dict[RobotTopics, tuple[float, Any]] = {}
+        self._announcing: dict[RobotTopics, Any] = {}
+        """Robots whose drivers tell of each measurement, with what wakes this thread for it."""
 
     def begin(self, robots: Sequence[RobotTopics]) -> None:
         """Set the robots, before any is connected; call it once, when the node is configured."""
@@ -111,6 +115,9 @@ class Timekeeper(ABC):
                 robot.backend.reset(state)  # other robots, or gravity, may have moved it meanwhile
                 robot.epoch_ns = self._stamp(robot.backend.read())
 
+    def close(self) -> None:  # noqa: B027 (most listen to nobody)
+        """Let go of the robots."""
+
     def _stamp(self, reading: Reading) -> int:
         return seconds_to_ns(reading.time_s) + self._offset_ns
 
@@ -155,20 +162,27 @@ class Timekeeper(ABC):
 class RealTime(Timekeeper):
     """Timekeeping by a timer, with the newest command. Time may fall behind, but never leaps.
 
-    A robot that measures by itself is observed when it has measured, at its sensor's rate at most: no measurement waits
-    for the timer.
+    A robot that measures by itself is observed when it has measured, at its sensor's rate at most: its driver announces
+    it, or else is looked at often.
     """
 
     def start(self) -> None:
-        """Start the timer."""
+        """Start the timer, and listen to the drivers that announce."""
         super().start()
+        for robot in self.robots:
+            if isinstance(robot.backend, Announcing) and robot not in self._announcing:
+                self._announcing[robot] = condition = self._node.create_guard_condition(
+                    partial(self._on_reading, robot)
+                )
+                robot.backend.on_reading = partial(_wake, condition)
         robot = self.robots[0]
         rates = robot.rates_hz
         tick_hz = max(robot.robot.control_rate_hz, *rates.values())
         observed_hz = rates[robot.observed]
         self._measured: frozenset[str] = frozenset()
         if not self.owns_time:
-            tick_hz = max(tick_hz, _LOOKS * observed_hz)
+            if len(self._announcing) < len(self.robots):
+                tick_hz = max(tick_hz, _LOOKS * observed_hz)
             self._measured = frozenset(topic for topic, rate_hz in rates.items() if rate_hz == observed_hz)
             self._paces = {each: Pace(observed_hz) for each in self.robots}
         self._schedule = Schedule({**rates, topics.CLOCK: robot.robot.control_rate_hz}, tick_hz)
@@ -177,6 +191,20 @@ class RealTime(Timekeeper):
         self._next_tick = time.monotonic()
         self._node.every(self._tick_s / self._factor, self._tick)
         self._publish_due((*robot.topics, topics.CLOCK))
+
+    def close(self) -> None:
+        """Listen to drivers no more."""
+        for robot, condition in self._announcing.items():
+            robot.backend.on_reading = nobody_listens  # type: ignore[attr-defined]
+            self._node.destroy_guard_condition(condition)
+        self._announcing.clear()
+
+    def _on_reading(self, robot: RobotTopics) -> None:
+        if not self._node.active:
+            return
+        reading = robot.backend.read()
+        if reading.signals and (which := self._wanted(robot, (), reading)):
+            self._publish([(robot, reading, which)])
 
     def counts(self, robot: RobotTopics, stamp_ns: int) -> bool:
         """Return whether it answers an observation of this episode."""
@@ -211,6 +239,13 @@ class RealTime(Timekeeper):
             overdue, robot.overdue = robot.overdue, silent_s > allowed_s
             if robot.flying and overdue and robot.overdue:
                 robot.let_go_for_silence(f"{1e3 * silent_s:.0f} ms")
+
+
+def _wake(condition: Any) -> None:
+    from rclpy.exceptions import InvalidHandle
+
+    with suppress(InvalidHandle):  # the node has just ended
+        condition.trigger()
 
 
 class LockStep(Timekeeper):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -21,7 +22,7 @@ from rlstack.hardware.betaflight.settings import ARM, MSP_OVERRIDE, NOT_RATES, S
 from rlstack.hardware.betaflight.sticks import LOW_US, RateStick, Throttle
 from rlstack.hardware.betaflight.transport import EXAMPLES, Transport
 from rlstack.hardware.uri import parse_uri
-from rlstack.interfaces.backend import Capture, Reading, Signals
+from rlstack.interfaces.backend import Capture, Reading, Signals, nobody_listens
 from rlstack.robots import RobotSpec
 from rlstack.robots.frames import rotate_inverse
 from rlstack.robots.spec import STANDARD_GRAVITY
@@ -93,6 +94,8 @@ class BetaflightBackend:
         self._last: Reading | None = None
         self._phase: _Phase = "off"
         self._since_s = 0.0
+        self.on_reading: Callable[[], None] = nobody_listens
+        """See :class:`rlstack.interfaces.backend.Announcing`."""
         self.ignored_poses = 0
         """Poses that were not finite, no rotation, or out of order."""
 
@@ -130,6 +133,7 @@ class BetaflightBackend:
         if self._controller is not None and (imu := self._controller.imu) is not None:
             acceleration = imu.acceleration * (STANDARD_GRAVITY / self._g_units)
         self._poses.take(time_s, place, turn / np.linalg.norm(turn), acceleration)
+        self.on_reading()
 
     def read(self) -> Reading:
         """Return the newest pose with the rates measured about then; empty before the first pose.

@@ -9,6 +9,7 @@ import math
 import struct
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from rlstack.hardware.pose_gate import PoseGate
 from rlstack.hardware.rates_thrust import RATES_THRUST, RatesThrust
 from rlstack.hardware.stream_rate import StreamRate
 from rlstack.hardware.uri import parse_uri
-from rlstack.interfaces.backend import Capture, Reading, Signals
+from rlstack.interfaces.backend import Capture, Reading, Signals, nobody_listens
 from rlstack.robots import RobotSpec
 from rlstack.robots.spec import STANDARD_GRAVITY
 
@@ -101,6 +102,8 @@ class Crazyflie:
         if self._uri.options["external_pose"]:
             self.locate = self._locate  # only then is it a Located backend, which the robot node gives poses
         self._new_control()
+        self.on_reading: Callable[[], None] = nobody_listens
+        """See :class:`rlstack.interfaces.backend.Announcing`."""
         self.report: dict[str, str] = {}
         """What :meth:`connect` has found: firmware, link, rates."""
 
@@ -300,6 +303,7 @@ class Crazyflie:
         if last is not None and taken_s <= last.time_s < taken_s + 1.0:
             taken_s = last.time_s + 1e-6  # a better estimate of the clock must not put a newer state before an older
         self._reading = Reading(taken_s, dict(self._measured.signals))
+        self.on_reading()
 
     def _on_status(self, bits: int, thrust: float, arrived_s: float) -> None:
         with self._lock:

@@ -10,6 +10,7 @@ import importlib
 import logging
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from rlstack.hardware.pose_gate import PoseGate
 from rlstack.hardware.rates_thrust import RATES_THRUST, RatesThrust
 from rlstack.hardware.stream_rate import StreamRate
 from rlstack.hardware.uri import parse_uri
-from rlstack.interfaces.backend import Capture, Reading, Signals
+from rlstack.interfaces.backend import Capture, Reading, Signals, nobody_listens
 from rlstack.libraries import import_library
 from rlstack.robots import RobotSpec
 
@@ -94,6 +95,8 @@ class MavlinkQuadrotor:
         self._located = PoseGate()
         if self._uri.options["external_pose"]:
             self.locate = self._locate  # only then is it a Located backend, which the robot node gives poses
+        self.on_reading: Callable[[], None] = nobody_listens
+        """See :class:`rlstack.interfaces.backend.Announcing`."""
         self.report: dict[str, str] = {}
         """What :meth:`connect` has found: firmware, clock, rates, thrust."""
 
@@ -301,6 +304,7 @@ class MavlinkQuadrotor:
         if last is not None and taken_s <= last.time_s < taken_s + 1.0:
             taken_s = last.time_s + 1e-6  # a better estimate of the clock must not put a newer state before an older
         self._reading = Reading(taken_s, dict(self._estimate.signals))
+        self.on_reading()
 
     def _on_tick(self) -> None:
         with self._lock:

@@ -18,6 +18,7 @@ from rlstack.hardware.servos.calibration import MotorCalibration, TickScale, rea
 from rlstack.hardware.servos.kinds import Register, ServoKind
 from rlstack.hardware.uri import parse_uri
 from rlstack.interfaces.backend import Reading
+from rlstack.interfaces.topics import JOINT_STATES
 from rlstack.robots.joints import clip_targets
 
 _LOW_VOLTAGE_S = 0.5
@@ -47,7 +48,7 @@ class ServoArm(LinkedRobot):
         options: dict[str, Any] = {
             "baud": kind.baud,
             "calibration": "",
-            "rate": 200.0,
+            "rate": 0.0,
             "torque": 1.0,
             "temperature_max": 60.0,
             "voltage_min": 4.5,
@@ -62,7 +63,7 @@ class ServoArm(LinkedRobot):
             self.NAME,
             given.options,
             {
-                "rate": (1.0, 1000.0),
+                "rate": (0.0, 1000.0),
                 "torque": (0.01, 1.0),
                 "temperature_max": (20.0, 80.0),
                 "voltage_min": (0.0, 30.0),
@@ -73,7 +74,9 @@ class ServoArm(LinkedRobot):
         if not robot.end_effector:
             raise UserError(f"{robot.name} is a {robot.kind}: the driver '{self.NAME}' moves arms, such as so100.")
         port = port_of(given, example)
-        super().__init__(robot, given.options["rate"], Captures(robot, given.options))
+        sensors = robot.sensors  # no oftener, as a command waits while the bus is read
+        rate = sensors[JOINT_STATES].rate_hz if JOINT_STATES in sensors else robot.control_rate_hz
+        super().__init__(robot, given.options["rate"] or rate, Captures(robot, given.options))
         self._options = given.options
         self._joints = robot.drives
         names = [joint.name for joint in self._joints]
