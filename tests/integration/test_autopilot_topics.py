@@ -107,7 +107,7 @@ def test_in_the_air_silence_and_a_blind_off_leave_it_to_its_failsafe_and_an_off_
     """The autopilot lands it; a guard that has died, or a link that was lost for a moment, is no reason to fall."""
     pytest.importorskip("pymavlink")
     with Px4() as peer:
-        node = start(RobotNode, robot=peer.robot.name, backend="mavlink", uri=peer.uri, command_timeout_periods=20.0)
+        node = start(RobotNode, robot=peer.robot.name, backend="mavlink", uri=peer.uri, command_timeout_periods=100.0)
         hand = Hand(listener)
         listener.until(lambda: node.robots[0].reading is not None, "observations", 20.0)
         peer.airframe.position[2] = 3.0
@@ -144,7 +144,7 @@ def test_each_measurement_is_published_once_as_it_comes_and_none_without_one(lis
 def test_a_robot_node_that_ends_in_flight_leaves_it_to_its_failsafe(listener: Listener, start: Start) -> None:
     pytest.importorskip("pymavlink")
     with Px4() as peer:
-        node = start(RobotNode, robot=peer.robot.name, backend="mavlink", uri=peer.uri, command_timeout_periods=20.0)
+        node = start(RobotNode, robot=peer.robot.name, backend="mavlink", uri=peer.uri, command_timeout_periods=100.0)
         listener.until(lambda: node.robots[0].reading is not None, "observations", 20.0)
         peer.airframe.position[2] = 3.0
         Hand(listener).fly(until=lambda: peer.armed and node.status()[1]["flying"])
