@@ -104,20 +104,6 @@ class FrankaPeer:
     def rest(self) -> dict[str, Array]:
         return {"joint_target": np.array([joint.rest for joint in self.robot.drives])}
 
-    def misfits(self) -> dict[str, Misfit | str]:
-        elsewhere = (
-            "the simulated arm is as it is: tests/hardware/drivers/test_franka.py changes the robot file instead"
-        )
-        return {
-            "in use": "a second connection waits for the first in franky-sim, which the real controller refuses",
-            "answers twice": "one controller is at an address",
-            "firmware": "libfranka itself refuses a controller of another version",
-            "calibration": "it is calibrated by its maker",
-            "joints": elsewhere,
-            "limits": elsewhere,
-            "mass": elsewhere,
-        }
-
     def lose_link(self) -> None:
         self.tell("link false")
 
