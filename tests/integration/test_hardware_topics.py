@@ -89,7 +89,7 @@ def test_an_arm_on_a_servo_bus_ends_where_it_ends_in_the_simulator(
         assert latencies[len(latencies) // 2] < 0.1  # what arm_reach is proven for
 
 
-@pytest.mark.parametrize("backend", ["franka", "ur"])
+@pytest.mark.parametrize("backend", ["franka", "ur", "ros2_control"])
 def test_an_arm_reaches_its_goal_behind_the_guard(
     backend: str, listener: Listener, start: Start, tmp_path: Path
 ) -> None:
@@ -121,7 +121,7 @@ def test_an_arm_reaches_its_goal_behind_the_guard(
             at = np.concatenate([np.asarray(peer.joints)[: len(chain.index)], rest[-2:]])
             return math.dist(tool(at), goal) < 0.01
 
-        listener.until(there, "the goal", 30.0)
+        listener.until(there, "the goal", 60.0)
         assert guard.status()[1]["mode"] == "policy" and peer.powered
 
 

@@ -97,6 +97,23 @@ def test_the_user_stop_is_named_until_a_person_releases_it(arm: FrankaArm, peer:
     assert commanded(arm, rest, lambda: peer.powered)
 
 
+def test_a_link_lost_in_motion_is_found_again_and_the_arm_moves_only_once_armed_anew(
+    arm: FrankaArm, peer: FrankaPeer
+) -> None:
+    rest = peer.rest()["joint_target"]
+    assert commanded(arm, rest, lambda: peer.powered)
+    peer.lose_link()
+    assert soon(lambda: not peer.powered)
+    time.sleep(1.3)  # libfranka gives up after a second
+    lost_s = arm.read().time_s
+    peer.regain_link()
+    assert soon(lambda: arm.read().time_s > lost_s)
+    assert soon(lambda: "communication_constraints_violation" in arm.trouble)
+    arm.disarm()
+    assert soon(lambda: not arm.trouble)
+    assert commanded(arm, rest, lambda: peer.powered)
+
+
 def test_the_hand_follows_the_fingers_targets(arm: FrankaArm, peer: FrankaPeer) -> None:
     rest = peer.rest()["joint_target"]
     closed = np.concatenate([rest[:7], [0.02, 0.02]])

@@ -25,7 +25,7 @@ from franky_sim.mujoco_simulator import MujocoSimulator
 from franky_sim.simulation_server import LocalHostnames
 
 PATIENCE_S, LOST_STEPS = 0.1, 3
-JOINT_REFLEX, COMMUNICATION = 6, 31
+JOINT_REFLEX, COMMUNICATION = 6, 25
 REST = (0.0, -0.785398, 0.0, -2.356194, 0.0, 1.570796, 0.785398)
 PANDA = (  # of Franka's specification; franky-sim's arm is an FR3, whose links are the same
     (-2.8973, 2.8973, 2.175),

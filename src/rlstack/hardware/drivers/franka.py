@@ -205,11 +205,12 @@ class FrankaArm(LinkedRobot):
         hindered = hindrance(self._mode, error_names(state.current_errors))
         if self._begun and not self._arm.is_in_control:
             self._begun, self.powered, self._motion = False, False, None
-            self._fallen = "; ".join(part for part in (hindered, self._ended()) if part)
+            self._fallen = self._ended() or hindered or "its motion ended"
         if hindered and self._mode != REFLEX:
             self.trouble = f"{self.robot.name} does not move: {hindered}"
         elif self._fallen:
-            self.trouble = f"{self.robot.name} has stopped: {self._fallen}; look why, disarm, then arm anew"
+            why = self._fallen if hindered in self._fallen else f"{hindered}; {self._fallen}"
+            self.trouble = f"{self.robot.name} has stopped: {why}; look why, disarm, then arm anew"
         else:
             self.trouble = ""  # a reflex is recovered from by the next command
 

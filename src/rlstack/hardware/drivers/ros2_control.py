@@ -24,7 +24,7 @@ from rlstack.libraries import import_library
 from rlstack.robots.joints import clip_targets
 from rlstack.robots.model import read_urdf
 
-_FIRST_S, _DESCRIPTION_S = 3.0, 0.5
+_FIRST_S, _DESCRIPTION_S = 2.0, 0.5
 _OTHER_CLOCK_S = 0.5
 _EXAMPLE = "ros:///joint_trajectory_controller"
 
