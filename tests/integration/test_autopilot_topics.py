@@ -15,7 +15,10 @@ from rlstack.interfaces.backend import Announcing, Reading
 from rlstack.interfaces.messages import stamp_to_ns
 from rlstack.interfaces.rates_messages import RatesMessage
 from rlstack.nodes.guard import GuardNode
+from rlstack.nodes.policy import PolicyNode
 from rlstack.nodes.robot import RobotNode
+from rlstack.policies import load_policy
+from tests.support.checkout import ROOT
 from tests.support.peers.crazyflie import CrazyfliePeer
 from tests.support.peers.mavlink import AUTO_LAND, Px4
 from tests.support.rates_pilot import rates_to
@@ -176,3 +179,29 @@ def test_it_takes_off_flies_to_a_goal_and_stops_in_an_emergency(
         assert 0.0 < sorted(pilot.late_s)[len(pilot.late_s) // 2] < 0.1, "stamps are of this machine's clock"
         assert listener.call(Trigger, topics.ESTOP, Trigger.Request()).success
         listener.until(lambda: not peer.powered, "the stop", 5.0)
+
+
+@pytest.mark.parametrize(("backend", "kind"), [("mavlink", Px4), ("crazyflie", CrazyfliePeer)])
+def test_the_released_policy_of_a_racer_flies_each_autopilot(
+    listener: Listener, start: Start, backend: str, kind: Any
+) -> None:
+    """It commands rates and thrust per mass, so it flies an X500 of 2 kg and a Crazyflie, too."""
+    if backend == "mavlink":
+        pytest.importorskip("pymavlink")
+    policy = load_policy(ROOT / "policies" / "quadrotor_rates" / "policy.onnx")
+    with kind() as peer:
+        robot = peer.robot.name
+        start(RobotNode, robot=robot, backend=backend, uri=peer.uri, command_timeout_periods=100.0)
+        guard = start(GuardNode, robot=robot, **PATIENT)
+        start(lambda **given: PolicyNode(policy, **given), goal_position=GOAL)
+        listener.until(lambda: guard.guard.in_a_row > 20, "observations", 20.0)
+        answer = listener.call(SetBool, topics.ARM, SetBool.Request(data=True))
+        assert answer.success, answer.message
+        listener.until(lambda: str(guard.guard.mode) == "policy", "the flight", 30.0)
+
+        def away() -> float:
+            return float(np.linalg.norm(np.array(peer.airframe.position) - GOAL))
+
+        listener.until(lambda: away() < 0.1, "the goal", 30.0)
+        listener.spin(1.0)
+        assert away() < 0.15 and str(guard.guard.mode) == "policy"

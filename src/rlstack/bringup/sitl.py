@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,10 @@ import tyro
 from rlstack.arrays import Array
 
 POSE_HZ = 100.0
+RESET = "airframe/reset"
+"""Service (std_srvs/Trigger), relative to the robot's namespace, that carries the airframe back to its start."""
+_CARRIED_S = 0.3
+"""How long poses stay away after that, so that nobody takes the way back for a motion."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +28,7 @@ class Sitl:
 
     The firmware listens for MSP at tcp://127.0.0.1:5761, and the airframe's pose is published on external_pose, as by
     motion capture. Both run in real time, on a quarter of a core each, and get real-time priority where that is
-    allowed. Ctrl-C ends it.
+    allowed. The service airframe/reset carries it back to its start. Ctrl-C ends it.
     """
 
     autopilot: str = "betaflight"
@@ -65,7 +70,7 @@ class Sitl:
         try:
             with (
                 SimulatedFlightController(folder, settings_of(robot), self.firmware) as firmware,
-                Poses(self.namespace or robot.name) as poses,
+                Poses(self.namespace or robot.name, airframe.carry_back) as poses,
             ):
                 print(f"Betaflight's firmware flies {robot.name}{'' if hurried else ', without real-time priority'}.")
                 print(
@@ -85,16 +90,24 @@ def _cache() -> Path:
 
 
 class Poses:
-    """Publishes poses on ``external_pose``; a context manager."""
+    """Publishes poses on ``external_pose``, and may serve :data:`RESET`; a context manager.
 
-    def __init__(self, namespace: str) -> None:
-        self._namespace = namespace
+    Args:
+        namespace: Of the robot.
+        carry_back: Carries the airframe back to its start, and returns why it does not; called while a pose is taken.
+    """
+
+    def __init__(self, namespace: str, carry_back: Callable[[], str] | None = None) -> None:
+        self._namespace, self._carry_back = namespace, carry_back
+        self._silent_until_s = 0.0
 
     def __enter__(self) -> Callable[[float, Array, Array], None]:
         import rclpy
         from rclpy.context import Context
+        from rclpy.executors import SingleThreadedExecutor
         from rclpy.node import Node
         from rclpy.signals import SignalHandlerOptions
+        from std_srvs.srv import Trigger
 
         from rlstack.interfaces import topics
         from rlstack.interfaces.messages import pose_message, seconds_to_ns
@@ -109,8 +122,22 @@ class Poses:
             topics.type_of(topics.EXTERNAL_POSE), topics.EXTERNAL_POSE, topics.quality("sensor_out")
         )
 
+        def on_reset(request: Any, response: Any) -> Any:
+            assert self._carry_back is not None
+            response.message = self._carry_back()
+            response.success = not response.message
+            self._silent_until_s = time.monotonic() + _CARRIED_S
+            return response
+
+        if self._carry_back is not None:
+            self._node.create_service(Trigger, RESET, on_reset)
+        executor = SingleThreadedExecutor(context=self._context)
+        executor.add_node(self._node)
+
         def publish(time_s: float, position: Array, orientation: Array) -> None:
-            publisher.publish(pose_message(position, orientation, stamp_ns=seconds_to_ns(time_s), frame="world"))
+            executor.spin_once(timeout_sec=0.0)
+            if time.monotonic() > self._silent_until_s:
+                publisher.publish(pose_message(position, orientation, stamp_ns=seconds_to_ns(time_s), frame="world"))
 
         return publish
 

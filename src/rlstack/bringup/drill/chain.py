@@ -28,6 +28,8 @@ _SEEN = 10
 """Observations after a reset before arming: the stamps have jumped, and the guard waits whether that lasts."""
 _LOST_S = 2.0
 """Longest time from arming until the policy commands."""
+_FIRMWARE_TRIES, _CLIMB_S = 40, 8.0
+"""The same of an autopilot's own firmware, which has to get over its failsafe, and climbs from the ground."""
 _TOGETHER_S = 0.01
 """How much later than a mode its reason, which was sent before, may arrive."""
 
@@ -44,6 +46,7 @@ class Chain:
         drill: The robot's drill.
         factor: Simulated seconds per second.
         start_height_m: Height to start at.
+        reset: Service that carries the robot back to its start; a firmware's airframe has its own.
         log: Called with every line of the processes.
     """
 
@@ -56,9 +59,13 @@ class Chain:
         *,
         factor: float = 1.0,
         start_height_m: float = 0.0,
+        reset: str = topics.RESET,
         log: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.drill, self.factor, self._log = drill, factor, log
+        self._reset, self.firmware = reset, reset != topics.RESET
+        self.heights: list[tuple[float, float]] = []
+        """Times of arrival, s, and heights, m, of a firmware's airframe, whatever the robot node says."""
         robot, guard, commander = (process for process in system.processes[:3])
         self.namespace, self.commander = guard.namespace, commander.name
         self.robot_file = str(guard.parameters["robot"])
@@ -115,6 +122,9 @@ class Chain:
         node.create_subscription(topics.type_of(topics.GUARD_REASON), topics.GUARD_REASON, self._on_reason, quality)
         kind, event = topics.type_of(topics.DIAGNOSTICS), topics.quality("event")
         node.create_subscription(kind, topics.DIAGNOSTICS, self._on_diagnostics, event)
+        if self.firmware:
+            quality = topics.quality("sensor_in")
+            node.create_subscription(topics.type_of(topics.EXTERNAL_POSE), topics.EXTERNAL_POSE, self._on_pose, quality)
         self._make_clients()
         # the relay must not delay messages where the nodes would not
         use_real_time_priority(REAL_TIME_PRIORITIES["robot"], inherited=False)
@@ -166,13 +176,17 @@ class Chain:
             NotReady: The guard does not let the policy command, several times.
         """
         why = ""
-        for _ in range(_TRIES):
+        for _ in range(_FIRMWARE_TRIES if self.firmware else _TRIES):
             if self.ended:
                 raise NotReady(f"{' and '.join(self.ended)} ended: {self._last_words()}")
             self.disarm()
             if self.mode == "estop":
                 self.call(topics.CLEAR_ESTOP)
-            self.call(topics.RESET)
+            answer = self.call(self._reset)
+            if self.firmware and not answer.success:
+                why = answer.message
+                self.node.spin(_AGAIN_S)
+                continue
             self._wait_for(self.observed, _SEEN)
             answer = self.call(topics.ARM, data=True)
             if not answer.success:
@@ -288,14 +302,14 @@ class Chain:
         self.wait(lambda: relayed.passed >= before + count, f"a message on {relayed.target}", START_S)
 
     def _wait_for_policy(self) -> None:
-        limit = time.monotonic() + _LOST_S / self.factor
+        limit = time.monotonic() + (_CLIMB_S if self.firmware else _LOST_S / self.factor)
         self.node.spin_while(lambda: self.mode != "policy" and time.monotonic() < limit)
 
     def _make_clients(self) -> None:
         from rcl_interfaces.srv import SetParameters
         from std_srvs.srv import SetBool, Trigger
 
-        kinds = {topics.ARM: SetBool, **dict.fromkeys((topics.RESET, topics.ESTOP, topics.CLEAR_ESTOP), Trigger)}
+        kinds = {topics.ARM: SetBool, **dict.fromkeys((self._reset, topics.ESTOP, topics.CLEAR_ESTOP), Trigger)}
         kinds |= {f"{name}/set_parameters": SetParameters for name in ("robot", "guard", self.commander)}
         self._clients = {name: self.node.node.create_client(kind, name) for name, kind in kinds.items()}
 
@@ -305,6 +319,9 @@ class Chain:
         from rlstack.bringup.drill.changes import stamp_ns
 
         return Time(nanoseconds=stamp_ns(self.observed.newest) if self.observed.newest else 0).to_msg()
+
+    def _on_pose(self, message: Any) -> None:
+        self.heights.append((time.monotonic(), message.pose.position.z))
 
     def _on_mode(self, message: Any) -> None:
         self.modes.append((time.monotonic(), message.data))

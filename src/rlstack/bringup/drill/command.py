@@ -26,7 +26,9 @@ class Drill:
     robot: str = ""
     """A robot's name or file; default: the policy's."""
     backend: str = "mujoco"
-    """The simulator."""
+    """The simulator; or betaflight, whose own firmware `rlstack sitl` runs."""
+    uri: str = ""
+    """Where that firmware listens: tcp://127.0.0.1:5761."""
     world: str | None = None
     """World, such as room:3, or a file; default: a bare floor, and obstacles for a wheeled base."""
     faults: str = ""
@@ -58,6 +60,7 @@ class Drill:
             policy=self.policy,
             robot=self.robot,
             backend=self.backend,
+            uri=self.uri,
             driver=self.driver,
             world=self.world,
             faults=tuple(filter(None, (name.strip() for name in self.faults.split(",")))),

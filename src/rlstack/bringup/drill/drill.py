@@ -12,6 +12,7 @@ from typing import Any
 
 from rlstack.bringup.drill.chain import Chain, NotReady
 from rlstack.bringup.drill.fault import Fault
+from rlstack.bringup.drill.firmware import firmware_faults
 from rlstack.bringup.drill.kind_drill import KindDrill, drill_of
 from rlstack.bringup.drill.launcher import LAUNCHER_FAULTS, LauncherRunner
 from rlstack.bringup.drill.report import as_data, chart, expected, table
@@ -19,13 +20,18 @@ from rlstack.bringup.drill.running import FaultResult, Runner, expected_s, fault
 from rlstack.bringup.node_process import with_real_time_priority
 from rlstack.bringup.progress_lines import duration
 from rlstack.bringup.robot_group import is_simulator
+from rlstack.bringup.sitl import RESET
 from rlstack.bringup.system import chosen_robot, deploy_system
 from rlstack.errors import UserError, unknown_name
 from rlstack.files import write_atomically, write_json
 from rlstack.robots import load_robot
 
+FIRMWARES = ("betaflight",)
+"""Backends whose autopilot's own firmware `rlstack sitl` runs."""
 _START_S = 6.0
 """Time to start the chain, for the estimate."""
+_CLIMB_S = 4.0
+"""Time to arm and to climb from the ground, for the estimate."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,7 @@ class DrillOptions:
     policy: str = ""
     robot: str = ""
     backend: str = "mujoco"
+    uri: str = ""
     driver: str = ""
     world: str | None = None
     faults: tuple[str, ...] = ()
@@ -61,17 +68,22 @@ def drill(options: DrillOptions, *, out: Path | None = None, json: Path | None =
     robot = chosen_robot(options.policy, options.robot)
     spec = load_robot(robot)
     kind = drill_of(spec)
-    if not is_simulator(options.backend):
-        raise UserError(f"A drill breaks things, so it runs in simulators only, and '{options.backend}' is not one.")
+    firmware = not is_simulator(options.backend)
+    if firmware and not (options.backend in FIRMWARES and options.uri.startswith("tcp://127.0.0.1")):
+        raise UserError(
+            f"A drill breaks things, so it runs in simulators only, and '{options.backend}' is not one. Beside `rlstack"
+            " sitl` it runs with --backend betaflight --uri tcp://127.0.0.1:5761."
+        )
     if options.repeats < 1:
         raise UserError(f"--repeats {options.repeats} is not allowed: give at least 1.")
-    known: list[Any] = [*faults_for(kind), *LAUNCHER_FAULTS]
+    faults = faults_for(kind)
+    known: list[Any] = firmware_faults(faults) if firmware else [*faults, *LAUNCHER_FAULTS]
     chosen = _chosen(known, options.faults)
     from rlstack.nodes.runtime import prepare_environment
 
     prepare_environment()
-    world = kind.WORLD if options.world is None else options.world
-    deployed: dict[str, Any] = {"world": world, "goal": kind.GOAL, "driver": options.driver}
+    world = options.world if options.world is not None else "" if firmware else kind.WORLD
+    deployed: dict[str, Any] = {"world": world, "goal": kind.GOAL, "driver": options.driver, "uri": options.uri}
     system = deploy_system(
         options.policy, robot, options.backend, auto_arm=False, real_time_factor=options.real_time_factor, **deployed
     )
@@ -79,7 +91,8 @@ def drill(options: DrillOptions, *, out: Path | None = None, json: Path | None =
 
     def make() -> Chain:
         log = _print_line if options.verbose else _ignore
-        return Chain(system, kind, factor=options.real_time_factor, start_height_m=kind.START_HEIGHT_M, log=log)
+        start: dict[str, Any] = {"reset": RESET} if firmware else {"start_height_m": kind.START_HEIGHT_M}
+        return Chain(system, kind, factor=options.real_time_factor, log=log, **start)
 
     lines = _Progress(chosen, options, kind)
     runner: Any = Runner(make, kind, options.seed)
@@ -158,7 +171,9 @@ class _Progress:
 
     def __init__(self, chosen: Sequence[Any], options: DrillOptions, kind: KindDrill) -> None:
         each = {fault.name: LauncherRunner.EXPECTED_S for fault in LAUNCHER_FAULTS}
-        each |= {fault.name: expected_s(fault, kind) / options.real_time_factor for fault in faults_for(kind)}
+        own = [fault for fault in chosen if fault not in LAUNCHER_FAULTS]
+        climb_s = _CLIMB_S if options.uri else 0.0
+        each |= {fault.name: climb_s + expected_s(fault, kind) / options.real_time_factor for fault in own}
         self._each, self._repeats = each, options.repeats
         self._chosen = chosen
         self._done = 0

@@ -246,6 +246,14 @@ class Airframe:
                     on_pose(time.time(), *self._pose(signals))
             time.sleep(0.001)
 
+    def carry_back(self) -> str:
+        """Put it back to its start, at rest; return why it is not, as a sentence: its motors turn."""
+        self._take_motors()
+        if self.motors.any():
+            return "The motors turn: disarm first."
+        self.simulated.reset()
+        return ""
+
     def close(self) -> None:
         """Release port and simulation."""
         self._socket.close()
