@@ -88,6 +88,7 @@ def test_the_list_has_each_fault_with_its_answer_and_limit():
     [
         (DrillOptions(policy="p.onnx", robot="crazyflie", faults=("policy_nann",)), "Unknown fault 'policy_nann'"),
         (DrillOptions(policy="p.onnx", robot="crazyflie", backend="topics"), "simulators only"),
+        (DrillOptions(policy="p.onnx", robot="racer_rates", backend="betaflight", uri="serial:///dev/ttyACM0"), "sitl"),
         (DrillOptions(policy="p.onnx", robot="crazyflie", repeats=0), "--repeats 0 is not allowed"),
     ],
 )
