@@ -1,8 +1,12 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.robots import frames
+from rlstack.tasks.catalog.quadrotor_hover import HoverTask
+from rlstack.tasks.catalog.quadrotor_rates import RatesTask
 from rlstack.tasks.quadrotor.success_criteria import SuccessCriteria
 from rlstack.verification.flight_quality import (
     AT_GOAL,
@@ -14,6 +18,8 @@ from rlstack.verification.flight_quality import (
     quality_figures,
     quiet,
 )
+from rlstack.verification.flight_score import score_flights
+from rlstack.verification.judgement import judge
 from rlstack.verification.trial_records import FlightRecord
 
 ROBOT = load_quadrotor("crazyflie")
@@ -62,6 +68,17 @@ def test_heading_overshoot_and_limits_are_shares_of_what_they_should_be():
     figures = measured(position=position, linear_velocity=velocity, orientation=turned)
     assert figures["overshoot_share"] == pytest.approx(1.0) and figures["speed_limit_share"] == pytest.approx(0.5)
     assert figures["heading_error_rad"] == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("task", [HoverTask, RatesTask])
+def test_a_policy_that_is_more_than_a_degree_off_its_heading_in_calm_flights_is_not_passed(task):
+    def why(yaw_rad):
+        flown = record(orientation=np.tile(frames.from_yaw(yaw_rad), (801, 3, 1)))
+        score = score_flights(flown, task.criteria)
+        figures = (*score.figures, *quality_figures(flown, ROBOT, task.criteria))
+        return [each for each in judge(replace(score, figures=figures), task.bounds_calm) if "Heading" in each]
+
+    assert why(0.01) == [] and "Heading error" in why(0.02)[0]
 
 
 def test_flights_that_diverge_are_left_out():
