@@ -190,3 +190,18 @@ def test_stamps_of_the_system_clock_count_transport_as_age() -> None:
     system = 1_700_000_000 * NANOSECONDS
     clock.observe(system - 80 * MS, 0, system)  # 80 ms under way
     assert clock.now_ns(5 * MS, system + 5 * MS) == system + 5 * MS
+
+
+@pytest.mark.parametrize("jumps", [False, True])
+def test_time_goes_on_while_a_frozen_robot_repeats_its_last_stamp(jumps: bool) -> None:
+    """Otherwise its observation would never be old, and the policy would fly on what it saw last."""
+    clock, jump = StampClock(), 20 * NANOSECONDS if jumps else 0
+    for k in range(200):
+        clock.observe(NO_SYSTEM + 10 * MS * k + (jump if k > 50 else 0), 10 * MS * k, NO_SYSTEM + 10 * MS * k)
+    last, began = NO_SYSTEM + 1990 * MS + jump, 1990 * MS
+    for k in range(1, 101):
+        assert clock.observe(last, began + 10 * MS * k, NO_SYSTEM + began + 10 * MS * k) is Arrival.NEXT
+        now = clock.now_ns(began + 10 * MS * k, NO_SYSTEM + began + 10 * MS * k)
+        assert now is not None and abs(now - last - 10 * MS * k) < MS
+    after = began + 1010 * MS
+    assert clock.observe(last + 1010 * MS, after, NO_SYSTEM + after) is Arrival.NEXT, "it goes on: no jump"

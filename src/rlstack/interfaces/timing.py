@@ -113,6 +113,9 @@ class StampSequence:
             return self._accept(stamp_ns, arrived_ns, Arrival.NEXT)
         ahead_ns = stamp_ns - self._last_ns
         passed_ns = 0 if self._lock_step else int((arrived_ns - self._arrived_ns) * rate)
+        if ahead_ns == 0 and not self._lock_step:  # a frozen robot repeats it: its next stamp is no jump
+            self._candidates = 0
+            return Arrival.NEXT
         if 0 <= ahead_ns <= JUMP_NS + passed_ns:
             return self._accept(stamp_ns, arrived_ns, Arrival.NEXT)
         if self._lock_step:
@@ -170,8 +173,8 @@ class StampClock:
         if self._lock_step and live and self._live and last is not None and stamp_ns > last:
             self._sequence.forget()  # real time passed between two messages
         arrival = self._sequence.observe(stamp_ns, monotonic_ns, self._rate)
-        if arrival is Arrival.DROPPED:
-            return arrival
+        if arrival is Arrival.DROPPED or (stamp_ns == last and not self._lock_step):
+            return arrival  # time goes on while a frozen robot repeats its last stamp
         self._stamp_ns, self._arrived_ns = stamp_ns, monotonic_ns
         if arrival is Arrival.RESTARTED:
             self._jumped, self._clock, self._clock_waits = True, None, False

@@ -182,9 +182,7 @@ class Chain:
             self.disarm()
             if self.mode == "estop":
                 self.call(topics.CLEAR_ESTOP)
-            answer = self.call(self._reset)
-            if self.firmware and not answer.success:
-                why = answer.message
+            if why := self.carry_back():
                 self.node.spin(_AGAIN_S)
                 continue
             self._wait_for(self.observed, _SEEN)
@@ -201,6 +199,11 @@ class Chain:
             why = f"the guard is in {self.mode} ({self.reason(self.mode)})"
         raise NotReady(why)
 
+    def carry_back(self) -> str:
+        """Put the robot back to its start; return why that was not possible, if a firmware's airframe says so."""
+        answer = self.call(self._reset)
+        return answer.message if self.firmware and not answer.success else ""
+
     def disarm(self) -> None:
         """Disarm the robot; nothing if its guard does not answer."""
         if "guard" not in self.ended:
@@ -210,6 +213,7 @@ class Chain:
         """Pass all messages on as they are."""
         for one in self.node.relays.values():
             one.set_change(None)
+            one.muted = False
 
     def keep(self, keeps: bool) -> None:
         """Begin to keep all messages that pass, or end it."""

@@ -111,9 +111,10 @@ def forget_topics(chain: Chain) -> None:
 
 
 def battery(level: str) -> Callable[[Chain], None]:
-    """Return an action that reports a charge from now on."""
+    """Return an action that reports a charge from now on, instead of the robot's own reports."""
 
     def report(chain: Chain) -> None:
+        chain.battery.muted = True
         chain.send_battery(_LEFT[level])
         chain.at(BATTERY_EVERY_S, partial(report, chain))
 

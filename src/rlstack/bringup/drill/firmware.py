@@ -26,8 +26,8 @@ def is_down(chain: Chain) -> str:
 
 
 def is_down_and_stays_off(chain: Chain) -> str:
-    """Check that, and that nothing arms when the robot node is back."""
-    return is_down(chain) or stays_off_when_back(chain)
+    """Check that, and that nothing arms when it was put upright and the robot node is back."""
+    return is_down(chain) or chain.carry_back() or stays_off_when_back(chain)
 
 
 def firmware_faults(faults: Sequence[Fault]) -> list[Fault]:

@@ -39,6 +39,8 @@ class Relay:
         self.keeps = False
         self.changed_at: float | None = None
         """When the last change was first applied; None: since :meth:`keep`, none was."""
+        self.muted = False
+        """Whether only what :meth:`send` is given goes out."""
         self._change: Change | None = None
         self._publisher = node.create_publisher(kind, target, topics.quality(sends))
         node.create_subscription(kind, source, self._pass, topics.quality(receives), raw=True)
@@ -63,6 +65,8 @@ class Relay:
         self.newest = data
         if self.keeps:
             self.kept.append((now, data))
+        if self.muted:
+            return
         if self._change is None:
             self._publisher.publish(data)
             return
