@@ -278,7 +278,7 @@ def broadcast(*shapes: Shape) -> Shape | None:
 
 
 @needs_compiler
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_random_graphs_compute_what_onnxruntime_does(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
