@@ -35,6 +35,9 @@ LAUNCH_FILE = LaunchFile(
             "",
             optional(numbers),
         ),
+        Argument(
+            "instruction", "What a policy is to do, if it follows instructions; empty: it waits for the topic.", ""
+        ),
         Argument("goal_yaw_rad", "Heading to hold at the goal, rad.", "0", number),
         Argument(
             "area", "Area that a base explores, corners 'x y x y' in odom; empty: the floor.", "", optional(numbers)

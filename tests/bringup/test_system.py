@@ -160,6 +160,24 @@ def test_a_base_has_a_map_and_a_fallback_where_that_is_asked_for():
     assert processes["map"].when_it_ends == "let the rest go on"
 
 
+def test_an_instruction_goes_to_a_policy_that_follows_it(tmp_path):
+    rest = np.array([drive.rest for drive in panda().drives])
+    deaf, told = tmp_path / "deaf.onnx", tmp_path / "told.onnx"
+    write_posture_policy(deaf, panda(), rest)
+    write_posture_policy(told, panda(), rest, inputs=("joint_position", "instruction"), words=("push", "red"))
+    made = by_name(deploy_system(told, "panda", instruction="push the red one"))
+    assert made["policy"].parameters["instruction"] == "push the red one"
+    assert "instruction" not in by_name(deploy_system(told, "panda"))["policy"].parameters
+    for path, instruction, said in (
+        (told, "x" * 129, "instruction: an instruction of 129 bytes is not allowed"),
+        (told, "!", "without words"),
+        (deaf, "push", "follows no instructions: leave the instruction out"),
+        ("", "push", "follows no instructions"),
+    ):
+        with pytest.raises(UserError, match=said):
+            deploy_system(path, "panda", instruction=instruction)
+
+
 def test_an_arm_brings_its_tool_to_a_goal_or_leaves_it_where_it_rests(tmp_path):
     def processes(path="policy.onnx", **options):
         return by_name(deploy_system(path, "panda", **options))

@@ -17,6 +17,7 @@ from rlstack.kinds.manipulator.verification import ManipulationRecorder
 from rlstack.policies import load_policy
 from rlstack.tasks.catalog.arm_pick_place import PickPlaceTask
 from rlstack.tasks.catalog.arm_reach import ReachTask
+from rlstack.tasks.catalog.table_push import TablePushTask
 from rlstack.verification.manipulation_trials import held_out, manipulate
 from tests.kinds.manipulator.guard_loop import panda
 from tests.support.arms import write_posture_policy
@@ -82,6 +83,31 @@ def test_trials_with_an_object_run_over_topics(tmp_path: Path) -> None:
     over_topics = run_episodes(ManipulationRecorder, still, trials, ROBOT, task=task, seed=5)
     in_process = manipulate(load_policy(still, robot=ROBOT), task, ROBOT, trials, "mujoco", seed=5)
     np.testing.assert_allclose(over_topics.distance_m, in_process.distance_m, rtol=0.0, atol=1e-9)
+
+
+class _Told(TablePushTask):
+    moved = "tool_position"
+
+
+def test_each_trial_has_its_own_sentence_over_topics(tmp_path: Path) -> None:
+    task = _Told(episode_s=0.4, tolerance_m=0.02)
+    rest = np.array([drive.rest for drive in ROBOT.drives])
+    told = write_posture_policy(
+        tmp_path / "told.onnx",
+        ROBOT,
+        rest,
+        speed=0.1,
+        inputs=("joint_position", "instruction"),
+        weights={"instruction": 1e-7},
+        words=task.text.words,
+    )
+    trials, policy = held_out(task, ROBOT, 3, 1), load_policy(told, robot=ROBOT)
+    over_topics = run_episodes(ManipulationRecorder, told, trials, ROBOT, task=task, seed=5)
+    in_process = manipulate(policy, task, ROBOT, trials, "mujoco", seed=5)
+    np.testing.assert_allclose(over_topics.distance_m, in_process.distance_m, rtol=0.0, atol=1e-9)
+    silent = replace(trials, instruction=np.zeros_like(trials.instruction))
+    other = manipulate(policy, task, ROBOT, silent, "mujoco", seed=5)
+    assert (np.abs(other.distance_m[-1] - in_process.distance_m[-1]) > 1e-6).all()  # it listened
 
 
 def test_an_object_in_another_frame_moves_no_arm_and_is_said(tmp_path: Path, listener: Listener) -> None:

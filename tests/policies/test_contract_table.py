@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from rlstack.interfaces.instruction import TextInput
 from rlstack.policies import contract_for, describe, load_policy, write_policy
 from rlstack.policies.contract_table import WIDTH
 from rlstack.robots import load_robot
@@ -94,3 +95,11 @@ def test_what_is_not_recorded_is_said() -> None:
 def test_a_file_cannot_steer_the_terminal() -> None:
     text = describe(mlp_contract(name="\x1b[2Jgone", training={"\x1b]0;title\x07": "\r\nfaked"}))
     assert all(c.isprintable() or c == "\n" for c in text)
+
+
+def test_the_words_and_examples_of_a_policy_that_follows_instructions_are_shown() -> None:
+    text = TextInput(words=("push", "red"), examples=("push red", "red push"))
+    robot = load_robot("panda")
+    shown = describe(contract_for(robot, ["instruction"], ["joint_target"], text=text, name="p", task="t")).splitlines()
+    rows = [line.split(maxsplit=2) for line in shown[shown.index("text of instruction") + 1 :][:3]]
+    assert rows == [["knows", "2", "words: push, red"], ["example", "'push", "red'"], ["example", "2", "'red push'"]]

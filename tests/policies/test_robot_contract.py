@@ -10,6 +10,7 @@ import pytest
 from rlstack import schema
 from rlstack.errors import UserError
 from rlstack.interfaces.image_reader import image_geometry
+from rlstack.interfaces.instruction import TextInput
 from rlstack.interfaces.signals import COMMANDED, SENSED, camera_of
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.kinds.wheeled_base.spec import WheeledBase
@@ -41,7 +42,8 @@ def with_output(**changes: Any) -> Contract:
 def test_contract_for_quotes_the_catalogue_and_the_robot() -> None:
     robot = crazyflie()
     theirs = [name for name, s in SENSED.items() if not {"rays", "joints"} & {*s.shape} and not camera_of(s)]
-    contract = contract_for(robot, theirs, ["rotor_speed"], name="all", task="t", state={"h": (2, 3)}, rate_hz=50.0)
+    text, fields = TextInput(words=("hover",)), {"name": "all", "task": "t", "state": {"h": (2, 3)}}
+    contract = contract_for(robot, theirs, ["rotor_speed"], rate_hz=50.0, text=text, **fields)
     assert len(contract.inputs) > 15
     for port in contract.inputs:
         signal = SENSED[port.name]
@@ -290,3 +292,19 @@ def test_a_contract_that_contradicts_itself_about_pictures_is_refused() -> None:
     ):
         with pytest.raises(UserError, match=said):
             check_contract(replace(contract, inputs=(first, *inputs)), "p.onnx")
+
+
+def test_a_policy_that_follows_instructions_says_which_words_it_knows() -> None:
+    robot, names = load_robot("panda"), ("joint_position", "instruction")
+    text = TextInput(words=("push", "red"), examples=("push red",))
+    contract = contract_for(robot, names, ["joint_target"], text=text, name="p", task="t")
+    check_contract(contract, "p.onnx")
+    joints, told = contract.inputs
+    assert told.text == text and told.shape == (128,) and joints.text is None
+    assert schema.load(Contract, schema.to_data(contract), "contract") == contract
+    for inputs, said in (
+        ((joints, replace(told, text=None)), "'instruction' has no list of words that the policy knows"),
+        ((replace(joints, text=text), told), "'joint_position' has a list of words"),
+    ):
+        with pytest.raises(UserError, match=said):
+            check_contract(replace(contract, inputs=inputs), "p.onnx")

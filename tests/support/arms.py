@@ -11,6 +11,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from rlstack.interfaces.instruction import TextInput
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.policies import contract_for, write_policy
 from rlstack.robots import load_robot
@@ -30,13 +31,15 @@ def write_posture_policy(
     inputs: tuple[str, ...] = ("joint_position", "goal_position"),
     rate_hz: float = 20.0,
     weights: Mapping[str, float] | None = None,
+    words: tuple[str, ...] = (),
 ) -> Path:
     """Write a policy whose target is where the joints are, and nearer to a posture (joints,) by a share of their speed.
 
     The goal is an input that changes nothing, as do others, but for those with ``weights``: the sum of their numbers,
-    times that, is added to every joint's target.
+    times that, is added to every joint's target. An instruction is one of ``words``.
     """
-    contract = contract_for(robot, inputs, ("joint_target",), name="posture", task=task, rate_hz=rate_hz)
+    text = TextInput(words=words, examples=(" ".join(words),)) if words else None
+    contract = contract_for(robot, inputs, ("joint_target",), text=text, name="posture", task=task, rate_hz=rate_hz)
     (output,) = contract.outputs
     most = speed / rate_hz * np.array([drive.velocity_max for drive in robot.drives])
     constants = {

@@ -15,6 +15,7 @@ from rlstack.tasks.catalog.arm_insert import InsertTask
 from rlstack.tasks.catalog.arm_push import PushTask
 from rlstack.tasks.catalog.arm_reach import ReachTask
 from rlstack.tasks.catalog.arm_stack import StackTask
+from rlstack.tasks.catalog.table_push import TablePushTask
 from rlstack.tasks.manipulator.scene import ArmScene
 from rlstack.verification.manipulation_simulator import ManipulationSimulator, world_of
 from rlstack.verification.manipulation_trials import held_out
@@ -130,6 +131,24 @@ def test_the_box_that_is_stacked_on_stands_below_the_goal_and_carries_the_other(
         for _ in range(50):
             cell.step(0.01)
         assert task.done(cell.achieved[None], trials.goal[:1])[0] and not cell.lost
+
+
+@pytest.mark.parametrize("engine", ["mujoco", "pybullet"])
+def test_a_trial_with_several_blocks_fails_once_another_one_is_moved(engine: str) -> None:
+    task = TablePushTask()
+    trials = held_out(task, ROBOT, 1, 3)
+    first, *others = world_of(task, trials, 0).obstacles
+    assert first.name == "object" and [other.name for other in others] == ["block_1", "block_2"]
+    for k, block in enumerate((first, *others)):
+        assert block.colour == tuple(trials.colour[0, k]) and block.lowest_m == pytest.approx(0.0, abs=1e-9)
+    with connected(ManipulationSimulator(engine, task, ROBOT, trials, seed=1)) as cell:
+        cell.write({"joint_target": trials.joints[0]})
+        for _ in range(5):
+            cell.step(0.01)
+        assert not cell.lost and np.array_equal(cell.signals()["instruction"], trials.instruction[0])
+        trials.beside_position[0, 1, 0] += 0.03  # as if it had been there
+        cell.step(0.01)
+        assert cell.lost
 
 
 def boxes(model: Any, data: Any, robot: str) -> list[list[float]]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlstack.arrays import Array
 from rlstack.bringup.goal_publisher import GoalPublisher, Goals
@@ -52,6 +53,8 @@ class StillGoals:
     goal_position: Array
     goal_yaw: Array
     path: None = None
+    instruction: NDArray[np.uint8] | tuple[()] = ()
+    """(N, 128) sentences that the policy gets instead of the goals; empty: it gets the goals."""
 
 
 class EpisodeRecorder(ABC):

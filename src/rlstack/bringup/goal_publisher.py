@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.interfaces import topics
+from rlstack.interfaces.instruction import decoded
 from rlstack.interfaces.path_messages import path_message
 from rlstack.robots import frames
 from rlstack.tasks.quadrotor.paths import Paths
@@ -35,6 +36,8 @@ class Goals(Protocol):
 class GoalPublisher:
     """Publishes ``goal`` and, if the scenario has paths, ``goal_path``; the first path stays at the first goal.
 
+    Goals that sentences describe are published as such, on ``instruction``, and not as poses.
+
     It is the only source of goals in a verification.
 
     Args:
@@ -44,10 +47,11 @@ class GoalPublisher:
 
     def __init__(self, node: Any, scenario: Goals) -> None:
         self._scenario = scenario
+        self._said = [decoded(text) for text in getattr(scenario, "instruction", ())]
         self._orientation = frames.from_yaw(scenario.goal_yaw)
-        self._goal, self._path = (
+        self._goal, self._path, self._instruction = (
             node.create_publisher(topics.type_of(topic), topic, topics.quality("latched"))
-            for topic in (topics.GOAL, topics.GOAL_PATH)
+            for topic in (topics.GOAL, topics.GOAL_PATH, topics.INSTRUCTION)
         )
         self.send_goal(0)
         if scenario.path is not None:
@@ -55,7 +59,11 @@ class GoalPublisher:
             self._path.publish(path_message(np.array([0.0, 1.0]), stay, turn))
 
     def send_goal(self, i: int) -> None:
-        """Publish the goal of episode ``i`` if it differs from the previous episode's."""
+        """Publish the goal of episode ``i`` if it differs from the previous episode's, or its sentence."""
+        if self._said:
+            sentence = topics.type_of(topics.INSTRUCTION)(data=self._said[i])
+            self._deliver(self._instruction, sentence)
+            return
         position, orientation = self._scenario.goal_position, self._orientation
         if i > 0 and all(np.array_equal(of[i], of[i - 1]) for of in (position, orientation)):
             return

@@ -18,6 +18,7 @@ from rlstack.bringup.params_file import with_params_file
 from rlstack.bringup.robot_group import TOPICS, absolute_file, is_simulator, robot_group
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
+from rlstack.interfaces.instruction import encoded
 from rlstack.interfaces.nav2_messages import PACKAGE as NAV2_MESSAGES
 from rlstack.interfaces.signals import SENSED
 from rlstack.kinds import find_kind
@@ -54,6 +55,7 @@ def deploy_system(
     namespace: str = "",
     frame_prefix: str = "",
     goal: Sequence[float] | None = None,
+    instruction: str = "",
     real_time_factor: float = 1.0,
     lock_step: bool = False,
     auto_arm: bool | None = None,
@@ -85,6 +87,8 @@ def deploy_system(
         goal: Position to hover at, or for a base to drive to (x y suffices), m, in ``odom``; for several robots,
             relative to each start. For an arm, the goal of its tool or object, m in ``base_link``. None: 1 m above the
             start; for a base the world's goal, or its start; for an arm the tool's rest position.
+        instruction: What a language-conditioned policy is to do, until the topic ``instruction`` says something else;
+            empty: it waits for the topic.
         real_time_factor: Simulated seconds per second (simulators only).
         lock_step: Time waits for every command (simulators only).
         auto_arm: Arm automatically; None arms simulators, and a real robot in a dry run only.
@@ -132,6 +136,8 @@ def deploy_system(
     ports = ports or policy_ports(policy, spec)
     if ports is not None and group.simulated and not own_simulator:
         check_scene(world, ports)
+    if instruction:
+        check_instruction(instruction, ports)
     commander = deployment.commander(policy, ports, given, group, lock_step)
     helpers = deployment.helpers(ports, given, lock_step)
     timeouts = deployment.timeouts(None if ports is None else ports.rate_hz)
@@ -205,6 +211,7 @@ def deploy_system(
             **frames,
             **(waits if commander.waits else {}),
             **({"live_check": True} if checks else {}),
+            **({"instruction": instruction} if instruction else {}),
             **({"record_sha256": record.sha256} if checks and proof and record is not None else {}),
             "goal_position": place,
             "goal_yaw": float(given.goal_yaw_rad),
@@ -259,6 +266,21 @@ def check_scene(world: str, ports: PolicyPorts) -> None:
             f"{ports.who} handles an object, and {f'the world {world}' if world else 'a bare floor'} has none: give a"
             f" --world with an obstacle called '{topics.OBJECT}' that has a mass, such as those in docs/arms.md."
         )
+
+
+def check_instruction(instruction: str, ports: PolicyPorts | None) -> None:
+    """Refuse an instruction that is not text, or that nothing follows.
+
+    Raises:
+        UserError: It is empty or too long, or the policy takes none.
+    """
+    try:
+        encoded(instruction)
+    except ValueError as error:
+        raise UserError(f"instruction: {error}.") from error
+    if ports is None or topics.INSTRUCTION not in ports.inputs:
+        who = "A planner" if ports is None else ports.who
+        raise UserError(f"{who} follows no instructions: leave the instruction out, or give a policy that does.")
 
 
 def remapped(given: Sequence[str]) -> tuple[tuple[str, str], ...]:

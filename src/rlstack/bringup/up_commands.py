@@ -44,6 +44,9 @@ class Deploy:
     goal or its start; for an arm the tool's rest position."""
     goal_yaw: float = 0.0
     """Heading to hold at the goal, rad."""
+    instruction: str = ""
+    """What a policy that follows instructions is to do, such as "push the red block to the left"; the topic
+    `instruction` changes it. Default: it waits for the topic."""
     area: Annotated[tuple[float, float, float, float] | None, tyro.conf.arg(metavar="X Y X Y")] = None
     """The area that a base explores, corners in the frame `odom`, m; default: the world's floor, or an area around the
     origin as large as in training."""

@@ -21,6 +21,7 @@ from rlstack.nodes.frames import FRAME_PARAMETERS, frames_of
 from rlstack.nodes.goal_subscriptions import GOAL_PARAMETERS, GoalReceiver, goal_limits
 from rlstack.nodes.goal_topics import PERIOD_S as GOAL_TOPICS_PERIOD_S
 from rlstack.nodes.goal_topics import GoalPoint, GoalTopics, has_goal
+from rlstack.nodes.instruction_subscription import INSTRUCTION_PARAMETER, InstructionReceiver
 from rlstack.nodes.kind_topics import kind_topics
 from rlstack.nodes.live_check import WINDOW_S, ArrivalClock, LiveCheck
 from rlstack.nodes.parameters import Parameter
@@ -62,6 +63,7 @@ PARAMETERS = (
         live=True,
     ),
     Parameter("goal_yaw", _NAN, "Heading at goal_position, rad; NaN: 0.", nan=True, live=True),
+    INSTRUCTION_PARAMETER,
     Parameter("lock_step", False, "Step once for every observation, on inputs of exactly its stamp."),
     Parameter(
         "stale_after_periods",
@@ -170,6 +172,7 @@ class PolicyNode(ManagedNode):
             self._on_path if follows else None,
             self._on_refused,
         )
+        self._instructions = self._make_instruction_receiver(contract)
         given = np.array(self.parameters["goal_position"])
         if rests and np.isfinite(given).all() and (why := self._goals.refusal(given)):
             raise UserError(f"goal_position: {given.tolist()} is not allowed: {why}.")
@@ -194,6 +197,9 @@ class PolicyNode(ManagedNode):
         self._loop.reset()
         self._use_default_goal()
         self.every(_GOAL_PERIOD_S, self._use_default_goal)  # its parameters are live
+        if self._instructions is not None:
+            self._instructions.use_default()
+            self.every(_GOAL_PERIOD_S, self._instructions.use_default)
         self._goals.start()
         self.every(GOAL_TOPICS_PERIOD_S, self._publish_goal)
         if self._check is not None:
@@ -220,8 +226,12 @@ class PolicyNode(ManagedNode):
         if self._progress is not None:
             figures["goal"] = self._progress.status
             warning = warning or self._progress.warning
+        refused = self._goals.warning
+        if self._instructions is not None:
+            figures["instruction"] = self._instructions.present
+            refused = refused or self._instructions.refusal
         missing = sorted(self._loop.missing)
-        warning = self._goals.warning or (f"waiting for {', '.join(missing)}" if missing else warning)
+        warning = refused or (f"waiting for {', '.join(missing)}" if missing else warning)
         return warning, figures
 
     def _load(self) -> tuple[Policy, RobotSpec]:
@@ -265,6 +275,14 @@ class PolicyNode(ManagedNode):
         if self._progress is not None:
             point = replace(point, tolerance_m=self.parameters["goal_tolerance_m"])
         return GoalTopics(self, point, self._frames.goal)
+
+    def _make_instruction_receiver(self, contract: Contract) -> InstructionReceiver | None:
+        """Return what receives the policy's instructions; None: it takes none."""
+        text = next((port.text for port in contract.inputs if port.text is not None), None)
+        return None if text is None else InstructionReceiver(self, text, self._on_instruction)
+
+    def _on_instruction(self, signal: Array) -> None:
+        self._loop.on_message(topics.INSTRUCTION, 0, {topics.INSTRUCTION: signal})
 
     def _waypoint_signals(self) -> Mapping[str, Array]:
         """Return the goal that the node has chosen itself, as signals; empty if it is an input."""
@@ -352,7 +370,7 @@ class PolicyNode(ManagedNode):
         self._timer.reset()
 
     def _tick(self) -> None:
-        self._timeout.check(self._loop.missing)
+        self._timeout.check(self._loop.missing - {topics.INSTRUCTION})  # whoever instructs it may take their time
         now = self._stamps.now_ns(time.monotonic_ns(), time.time_ns())
         if now is not None:
             self._loop.stale_after_periods = self.parameters["stale_after_periods"]

@@ -15,6 +15,7 @@ from rlstack.interfaces.messages import seconds_to_ns
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.sim.world import World
+from rlstack.tasks.manipulator.table_trials import TableTrials
 from rlstack.tasks.manipulator.trials import ArmTrials, noisy
 from rlstack.verification.camera_inputs import CameraInputs
 from rlstack.verification.jointed_trials import JointedSimulator
@@ -73,7 +74,8 @@ class ManipulationSimulator(JointedSimulator):
     def signals(self) -> Mapping[str, NDArray[Any]]:
         """Return the signals that the policy may take."""
         images = {} if self.images is None else self.images.signals(self._now_ns)
-        return {**self.read().signals, "goal_position": self.goal, **images}
+        said = {"instruction": self.trials.instruction[self.number]} if isinstance(self.trials, TableTrials) else {}
+        return {**self.read().signals, "goal_position": self.goal, **said, **images}
 
     @property
     def _now_ns(self) -> int:

@@ -17,6 +17,7 @@ from rlstack.policies import Contract
 from rlstack.sim.vector import BATCH
 from rlstack.tasks import TASKS
 from rlstack.tasks.core.trained_task import changed_settings, trained_task
+from rlstack.tasks.manipulator.table_trials import TableTrials
 from rlstack.tasks.manipulator.task import ArmTask
 from rlstack.tasks.manipulator.trials import ArmTrials
 from rlstack.verification.drawing import Plot
@@ -44,7 +45,8 @@ class ManipulationRecorder(JointedRecorder):
 
     def __init__(self, name: str, robot: Manipulator, trials: ArmTrials, *, task: Any, seed: int, first: int) -> None:
         simulator = ManipulationSimulator(name, task, robot, trials, seed, first)
-        goals = StillGoals(trials.goal, np.zeros(len(trials)))
+        said = trials.instruction if isinstance(trials, TableTrials) else ()
+        goals = StillGoals(trials.goal, np.zeros(len(trials)), instruction=said)
         super().__init__(simulator, ManipulationLog(simulator.task, trials), goals)
 
 
