@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,8 @@ from rlstack.sim.arms.visual_randomization import Appearance, AppearanceRange, d
 from rlstack.sim.batch_mujoco import make_mujoco_simulator
 
 STILL = AppearanceRange(camera_m=0.0, camera_rad=0.0, view=0.0, shadows=0.0, object_colour=0.0)
-HALF = np.full(3, 0.02)
+HALF = np.full((1, 3), 0.02)
+RED = np.array([[0.85, 0.35, 0.2]])
 
 
 def panda() -> Manipulator:
@@ -33,7 +35,7 @@ PANDA = panda()
 
 @pytest.fixture(scope="module")
 def eyes() -> ArmCameraRenderer:
-    return ArmCameraRenderer(PANDA, Block().add, ("wrist", "scene"), "object")
+    return ArmCameraRenderer(PANDA, Block().add, ("wrist", "scene"), ("object",))
 
 
 def state(place: list[float]) -> NDArray[np.float64]:
@@ -61,13 +63,13 @@ def redness(picture: NDArray[np.uint8]) -> NDArray[np.float64]:
 def test_a_camera_on_a_link_that_the_model_has_not_is_refused() -> None:
     cameras = {**PANDA.cameras, "wrist": replace(PANDA.cameras["wrist"], link="panda_hnd")}
     with pytest.raises(UserError, match="its camera 'wrist' is on 'panda_hnd', and the model has no such link"):
-        ArmCameraRenderer(replace(PANDA, cameras=cameras), Block().add, ("wrist", "scene"), "object")
+        ArmCameraRenderer(replace(PANDA, cameras=cameras), Block().add, ("wrist", "scene"), ("object",))
 
 
 @pytest.mark.parametrize("place", [[0.5, 0.1, 0.02], [0.42, -0.15, 0.02], [0.6, 0.0, 0.1]])
 def test_the_box_is_where_a_pinhole_shows_it_from_the_scene_camera(eyes: ArmCameraRenderer, place: list[float]) -> None:
     plain = replace(looks(), material=np.zeros(1, dtype=np.intp), table=np.full((1, 3), 0.9))
-    picture = eyes.render(state(place), HALF, plain, 0, 1)
+    picture = eyes.render(state(place), HALF, RED, plain, 0, 1)
     assert picture.shape == (84, 84, 3) and picture.dtype == np.uint8
     camera = PANDA.cameras["scene"]
     x, y, z = (np.array(place) - camera.position) @ camera.optical_rotation
@@ -80,39 +82,39 @@ def test_the_wrist_camera_goes_with_the_hand(eyes: ArmCameraRenderer) -> None:
     chain = chain_of(PANDA)
     tool = tool_motion(chain.screws, joints[:, list(chain.index)]).position[0]
     below = [float(tool[0]), float(tool[1]), float(tool[2]) - 0.1]
-    picture = eyes.render(state(below), HALF, looks(), 0, 0)
+    picture = eyes.render(state(below), HALF, RED, looks(), 0, 0)
     column, row = redness(picture)
     assert abs(column - 41.5) < 3.0 and row > 30.0  # in the middle between the fingers, below the hand
-    aside = eyes.render(state([below[0], below[1] + 0.04, below[2]]), HALF, looks(), 0, 0)
+    aside = eyes.render(state([below[0], below[1] + 0.04, below[2]]), HALF, RED, looks(), 0, 0)
     assert abs(redness(aside)[0] - column) > 5.0
 
 
 def test_a_look_changes_the_picture_and_the_same_look_does_not(eyes: ArmCameraRenderer) -> None:
     at = state([0.5, 0.0, 0.02])
-    first = eyes.render(at, HALF, looks(), 0, 1)
-    other = eyes.render(at, HALF, looks(seed=1), 0, 1)
-    assert np.array_equal(first, eyes.render(at, HALF, looks(), 0, 1)) and not np.array_equal(first, other)
+    first = eyes.render(at, HALF, RED, looks(), 0, 1)
+    other = eyes.render(at, HALF, RED, looks(seed=1), 0, 1)
+    assert np.array_equal(first, eyes.render(at, HALF, RED, looks(), 0, 1)) and not np.array_equal(first, other)
     shadowed = replace(looks(), shadows=np.ones(1, dtype=bool))
-    assert eyes.render(at, HALF, shadowed, 0, 1).mean() < first.mean()
+    assert eyes.render(at, HALF, RED, shadowed, 0, 1).mean() < first.mean()
     moved = replace(looks(), shift=np.full((1, 2, 3), 0.05))
-    assert not np.array_equal(first, eyes.render(at, HALF, moved, 0, 1))
+    assert not np.array_equal(first, eyes.render(at, HALF, RED, moved, 0, 1))
 
 
 def test_eyes_that_are_closed_or_forgotten_leave_others_their_sight(eyes: ArmCameraRenderer) -> None:
     at, others = (
         state([0.5, 0.0, 0.02]),
-        [ArmCameraRenderer(PANDA, Block().add, ("wrist", "scene"), "object") for _ in range(2)],
+        [ArmCameraRenderer(PANDA, Block().add, ("wrist", "scene"), ("object",)) for _ in range(2)],
     )
-    first = eyes.render(at, HALF, looks(), 0, 1)
+    first = eyes.render(at, HALF, RED, looks(), 0, 1)
     for other in others:
-        np.testing.assert_array_equal(other.render(at, HALF, looks(), 0, 1), first)
-    eyes.render(at, HALF, looks(), 0, 1)  # the last that drew
+        np.testing.assert_array_equal(other.render(at, HALF, RED, looks(), 0, 1), first)
+    eyes.render(at, HALF, RED, looks(), 0, 1)  # the last that drew
     others.pop().close()
-    np.testing.assert_array_equal(eyes.render(at, HALF, looks(), 0, 1), first)
+    np.testing.assert_array_equal(eyes.render(at, HALF, RED, looks(), 0, 1), first)
     del other
     others.clear()
     gc.collect()
-    np.testing.assert_array_equal(eyes.render(at, HALF, looks(), 0, 1), first)
+    np.testing.assert_array_equal(eyes.render(at, HALF, RED, looks(), 0, 1), first)
 
 
 def test_looks_are_drawn_in_their_ranges_and_put_where_they_belong() -> None:
@@ -134,8 +136,28 @@ def test_a_camera_that_is_not_there_or_bent_is_refused_in_words() -> None:
     bent = replace(PANDA.cameras["wrist"], distortion=(0.1, 0.0, 0.0, 0.0, 0.0))
     robot = replace(PANDA, cameras={**PANDA.cameras, "wrist": bent})
     with pytest.raises(UserError, match="its camera 'wrist' has lens distortion"):
-        ArmCameraRenderer(robot, Block().add, ("wrist", "scene"), "object")
+        ArmCameraRenderer(robot, Block().add, ("wrist", "scene"), ("object",))
     large = replace(PANDA.cameras["wrist"], width=128, height=128)
     robot = replace(PANDA, cameras={**PANDA.cameras, "wrist": large})
     with pytest.raises(UserError, match="images of different sizes"):
-        ArmCameraRenderer(robot, Block().add, ("wrist", "scene"), "object")
+        ArmCameraRenderer(robot, Block().add, ("wrist", "scene"), ("object",))
+
+
+def test_each_box_has_its_own_size_and_colour(eyes: ArmCameraRenderer) -> None:
+    def build(spec: Any) -> None:
+        Block().add(spec)
+        Block(name="other").add(spec)
+
+    several = ArmCameraRenderer(PANDA, build, ("scene",), ("object", "other"))
+    model = build_scene(PANDA, build)
+    worlds = make_mujoco_simulator(model, PANDA.drives, 1, period_s=0.05, threads=1)
+    upright = np.array([[0.0, 0.0, 0.0, 1.0]])
+    for name, y in (("object", -0.1), ("other", 0.1)):
+        worlds.place(np.array([0]), name, np.array([[0.6, y, 0.03]]), upright)
+    half, colour = np.array([[0.03] * 3, [0.015] * 3]), np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    image = several.render(worlds.state[0], half, colour, looks(), 0, 0).astype(float)
+    red, blue = (image[..., k] > 2.0 * image[..., 2 - k] + 20.0 for k in (0, 2))
+    assert red.sum() > 2.5 * blue.sum() > 0
+    assert np.nonzero(red)[1].mean() < np.nonzero(blue)[1].mean(), "the camera looks back: the arm's left is its right"
+    worlds.close()
+    several.close()
