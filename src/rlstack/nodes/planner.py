@@ -16,9 +16,9 @@ from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import pose_message
 from rlstack.nodes.parameters import Parameter
-from rlstack.nodes.policy import PARAMETERS as OF_POLICIES
 from rlstack.nodes.policy import PolicyNode
 from rlstack.nodes.policy_loop import Answer
+from rlstack.nodes.policy_parameters import PARAMETERS as OF_POLICIES
 from rlstack.nodes.robot_parameters import checked_robot
 from rlstack.policies import Contract, PolicyOutputError, contract_for
 from rlstack.robots import RobotSpec
