@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import select
@@ -24,6 +25,7 @@ from rlstack.hardware.drivers.mavlink import BACKEND
 from rlstack.interfaces.backend import Located
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.robots.frames import yaw
+from tests.support.peers._mavlink_wire import MESSAGES, checksum
 from tests.support.peers.mavlink import AUTO_LAND, POSCTL, ArduPilot, Autopilot, Px4
 from tests.support.rates_pilot import Holding, fly, rates_to
 
@@ -231,6 +233,93 @@ def test_a_serial_port_does_as_well_and_one_driver_has_it_alone() -> None:
         assert peer.armed
         backend.close()
         assert not peer.armed
+
+
+def test_a_disarming_that_is_not_obeyed_terminates_the_flight_where_that_is_allowed() -> None:
+    with Px4() as peer:
+        peer.parameters["CBRK_FLIGHTTERM"] = 0
+        backend = connected(peer, "?termination=true")
+        command = {"rates_thrust": np.array([0.0, 0.0, 0.0, 2.0])}
+        assert soon(lambda: backend.write(command)["rates_thrust"].any() or time.sleep(0.01))
+        peer.deaf.add(400)
+        backend.let_go()
+        time.sleep(0.5)
+        assert peer.armed and not peer.terminated, "it is let go, and not stopped"
+        backend.disarm()
+        assert soon(lambda: peer.terminated)
+        backend.close()
+
+
+def test_tcp_does_as_well() -> None:
+    with Px4() as peer, socket.create_server(("127.0.0.1", 0)) as server:
+        over = threading.Event()
+
+        def relay() -> None:
+            host, port = peer.uri.removeprefix("udpout://").split(":")
+            with server.accept()[0] as link, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as vehicle:
+                vehicle.connect((host, int(port)))
+                while not over.is_set():
+                    for source in select.select([link, vehicle], [], [], 0.01)[0]:
+                        data = source.recv(4096)
+                        (vehicle if source is link else link).sendall(data)
+
+        thread = threading.Thread(target=relay)
+        thread.start()
+        backend = BACKEND(peer.robot, uri=f"tcp://127.0.0.1:{server.getsockname()[1]}")
+        backend.connect()
+        command = {"rates_thrust": np.array([0.0, 0.0, 0.0, 2.0])}
+        assert soon(lambda: backend.write(command)["rates_thrust"].any() or time.sleep(0.01))
+        over.set()
+        thread.join()
+        backend.close()
+
+
+class Signed:
+    """A socket that signs every frame that goes out, and counts those that come with a right signature and without."""
+
+    def __init__(self, plain: socket.socket, key: bytes) -> None:
+        self._plain, self._key = plain, key
+        self.right = self.wrong = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._plain, name)
+
+    def _signature(self, frame: bytes, link_and_time: bytes) -> bytes:
+        return hashlib.sha256(self._key + frame + link_and_time).digest()[:6]
+
+    def sendto(self, data: bytes, to: Any) -> None:
+        head = bytes([data[1], 1]) + data[3:10]
+        extra = MESSAGES[int.from_bytes(data[7:10], "little")][1]
+        body = head + data[10:-2]
+        frame = b"\xfd" + body + checksum(body + bytes([extra])).to_bytes(2, "little")
+        moment = b"\0" + int((time.time() - 1420070400) * 1e5).to_bytes(6, "little")
+        self._plain.sendto(frame + moment + self._signature(frame, moment), to)
+
+    def recvfrom(self, size: int) -> tuple[bytes, Any]:
+        data, sender = self._plain.recvfrom(size)
+        frame, moment, signature = data[:-13], data[-13:-6], data[-6:]
+        if data[2] & 1 and self._signature(frame, moment) == signature:
+            self.right += 1
+        else:
+            self.wrong += 1
+        return data, sender
+
+
+def test_with_a_key_every_message_is_signed_and_none_without_its_signature_counts(tmp_path: Path) -> None:
+    key = bytes(range(32))
+    (tmp_path / "key").write_text(key.hex())
+    peer = Px4()
+    signed = Signed(peer._socket, key)
+    peer._socket = signed  # type: ignore[assignment]
+    with peer:
+        backend = connected(peer, f"?key={tmp_path / 'key'}")
+        command = {"rates_thrust": np.array([0.0, 0.0, 0.0, 2.0])}
+        assert soon(lambda: backend.write(command)["rates_thrust"].any() or time.sleep(0.01))
+        assert signed.right > 20 and not signed.wrong
+        backend.close()
+    other = Px4()
+    with other:
+        assert "No autopilot" in refused(other, f"?key={tmp_path / 'key'}")
 
 
 def test_poses_of_motion_capture_go_to_the_estimator_in_its_frames() -> None:
