@@ -60,6 +60,14 @@ def test_what_the_robot_file_or_uri_lacks_is_refused_before_anything_opens() -> 
             FrankaArm(panda, uri=uri)
 
 
+def test_the_fr3s_file_is_that_of_the_arm_that_franky_sim_is(peer: FrankaPeer) -> None:
+    peer.tell("fr3")
+    arm = FrankaArm(load_robot("fr3"), uri=peer.uri)
+    arm.connect()
+    assert arm.read().signals["joint_position"][:7] == pytest.approx(peer.joints, abs=0.01)
+    arm.close()
+
+
 def test_a_target_leads_its_joint_by_no_more_than_its_drive_can_do(arm: FrankaArm, peer: FrankaPeer) -> None:
     began = peer.joints
     sent = arm.write({"joint_target": np.concatenate([began + 1.0, [0.04, 0.04]])})["joint_target"]

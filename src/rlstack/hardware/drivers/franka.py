@@ -32,6 +32,8 @@ _JOINTS = 7
 _CONNECT_S, _STOP_S, _END_S = 2.0, 0.5, 0.05
 _CLOSE_M, _CLOSE_RAD = 0.005, 0.01
 """By how much an axis may be elsewhere: another arm's is further off."""
+_WAY_S = 2.0
+"""The state that came quickest within this time gives the controller's clock."""
 _EXAMPLE = "fci://172.16.0.2"
 
 
@@ -90,7 +92,7 @@ class FrankaArm(LinkedRobot):
         self._gains = {"stiffness": stiffness, "damping": damping}
         self._furthest = np.minimum(effort / stiffness, speed * damping / stiffness)
         """rad that a target may be ahead of its joint: what its effort and its speed allow."""
-        self._ways: deque[float] = deque(maxlen=round(10.0 * given.options["rate"]))
+        self._ways: deque[float] = deque(maxlen=round(_WAY_S * given.options["rate"]))
         self._library: Any = None
         self._attempt: Attempt | None = None
         self._arm: Any = None
