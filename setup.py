@@ -20,6 +20,7 @@ NODES = (
     "policy",
     "guard",
     "planner",
+    "remote_policy",
     "nav2",
     "map",
     "people",
@@ -93,6 +94,9 @@ EXTRAS = {
     # Franka's arms: libfranka with its loop at 1 kHz in C++, and motions whose target may be moved; pylibfranka leaves
     # that loop to Python, which no such rate can be asked of
     "franka": ["franky-control>=2"],
+    # policies that LeRobot's policy server steps: its calls; LeRobot itself, which pins its own NumPy and PyTorch, stays
+    # in the server's environment
+    "lerobot": ["grpcio>=1.62"],
     # The drivers of real robots add what they need here; none does yet.
     "hardware": [],
     "dev": [
@@ -104,6 +108,7 @@ EXTRAS = {
         "feetech-servo-sdk>=1.0",
         'franky-control>=2; platform_machine == "x86_64"',
         'franky-sim>=1.0; platform_machine == "x86_64"',  # a Franka arm at the other end of libfranka's protocol
+        "grpcio>=1.62",
         "gymnasium>=1.1",
         "hypothesis>=6.100",
         "leapp>=0.7",  # writes and reads the bundles of Isaac Lab that are imported and exported

@@ -22,6 +22,7 @@ LAUNCH_FILE = LaunchFile(
     arguments=(
         Argument("policy", "The policy file."),
         Argument("driver", "A planner that drives a base instead of the policy, such as astar_dwa."),
+        Argument("commander", "Instead of a policy file: external, or a policy server, lerobot://HOST:PORT?...", ""),
         Argument("robot", "A robot's name or file; empty: the policy's, or crazyflie."),
         Argument("backend", "A simulator, a real robot, or topics: the robot's own driver provides them.", "mujoco"),
         Argument("uri", "Where a driver finds its robot, such as serial:///dev/ttyACM0 (real robots only).", ""),

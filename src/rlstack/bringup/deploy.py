@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rlstack.bringup.kind_deployment import deployment_of
+from rlstack.bringup.kind_deployment import EXTERNAL, deployment_of
 from rlstack.bringup.node_process import System, on_simulated_time, with_real_time_priority
 from rlstack.bringup.params_file import with_params_file
 from rlstack.bringup.robot_group import TOPICS, is_simulator, robot_group
@@ -81,6 +81,11 @@ def checked_deployment(
     if not is_simulator(backend):  # a simulator may need all of the processor, and would stop everything else
         system = with_real_time_priority(system)
     system = with_params_file(system, params_file)
+    if options.get("commander", "") not in ("", EXTERNAL) and not (force or is_simulator(backend)):
+        raise UserError(
+            "What a policy server steps cannot be verified: try it in a simulator first, then run it on the real robot"
+            " with --force, at first with --tether 0.3."
+        )
     if not policy:
         return system
     contract = system.contract or load_policy(policy, robot=spec).contract
@@ -158,9 +163,10 @@ def deploy(
             flush=True,
         )
     policies = [process for process in system.processes if "goal_yaw" in process.parameters]
+    spaces = [process.namespace for process in system.processes if process.node_name == "guard"]
     deployment = deployment_of(load_robot(robot, sha256=system.robot_sha256))
     monitor = Monitor(
-        [process.namespace for process in policies], kind_topics(deployment.robot).observed, dry_run=dry_run
+        spaces, kind_topics(deployment.robot).observed, dry_run=dry_run
     )
     started = shown = moved = time.monotonic()
     last_s, said = -1.0, ""
@@ -171,7 +177,7 @@ def deploy(
         nonlocal shown, moved, last_s, said
         monitor.spin(0.05)
         now = time.monotonic()
-        if not monitor.seen and now - started > FIRST_ODOMETRY_S + START_S * (len(policies) - 1):
+        if not monitor.seen and now - started > FIRST_ODOMETRY_S + START_S * (len(spaces) - 1):
             raise UserError(f"No odometry arrived within {now - started:.0f} s: see the robot node's log lines above.")
         if monitor.seconds != last_s:
             last_s, moved = monitor.seconds, now
@@ -189,7 +195,7 @@ def deploy(
                 )
             if told:
                 print(f"rlstack: outside of what the policy is proven for: {told}.", file=sys.stderr, flush=True)
-        if not monitor.armed and not {process.name for process in policies} & set(supervisor.alive()):
+        if policies and not (monitor.armed or {process.name for process in policies} & set(supervisor.alive())):
             return False  # without a policy nothing will move; once armed, the guard continues without it
         return seconds is None or monitor.seconds < seconds
 

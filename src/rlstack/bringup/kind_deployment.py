@@ -15,6 +15,7 @@ from rlstack.bringup.robot_group import Point, RobotGroup
 from rlstack.errors import UserError
 from rlstack.kinds import find_kind
 from rlstack.policies import Contract, find_policy, load_policy
+from rlstack.policies.served.settings import server_settings
 from rlstack.robots import RobotSpec
 
 
@@ -111,7 +112,7 @@ class DeployedNode:
     """A node of a robot's deployment, besides its robot node and its guard.
 
     Args:
-        name: The node's name; its module is ``rlstack.nodes.<name>``.
+        name: The node's name; its module is ``rlstack.nodes.<name>``. Empty: none is started.
         parameters: ROS parameters.
         why: What its end means for the other nodes, as reported to the user.
         waits: Whether it takes ``robot``, ``lock_step``, ``topic_timeout_s`` and the sensors' parameters.
@@ -243,6 +244,29 @@ NEITHER_OR_BOTH = (
     "Give a policy file or, for a wheeled base, the name of a driver such as astar_dwa: one of the two (astar_policy"
     " and explorer_policy, which lead a policy, take both)."
 )
+
+
+EXTERNAL = "external"
+"""Commander that is no node of rlstack: any program that publishes the robot's commands under ``policy/``."""
+
+
+def given_commander(commander: str, policy: str | Path, after: str) -> tuple[DeployedNode, float | None]:
+    """Return the node that commands in place of a policy file or driver, and its rate, Hz; None: not known.
+
+    Args:
+        commander: :data:`EXTERNAL`, for which the node has no name, or the URI of a policy server.
+        policy: The policy file or driver, which there must not be.
+        after: What happens when the node ends.
+
+    Raises:
+        UserError: There is a policy file as well, or the URI is not allowed.
+    """
+    if policy:
+        raise UserError(f"The commander '{commander}' takes the place of '{policy}': leave one of the two out.")
+    if commander == EXTERNAL:
+        return DeployedNode(""), None
+    settings = server_settings(commander)
+    return DeployedNode("remote_policy", {"server": commander}, after), settings.rate_hz
 
 
 def deployment_of(robot: RobotSpec) -> KindDeployment:

@@ -12,7 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from rlstack.bringup.kind_deployment import DeployOptions, PolicyPorts, deployment_of, policy_ports
+from rlstack.bringup.kind_deployment import (
+    DeployOptions,
+    PolicyPorts,
+    deployment_of,
+    given_commander,
+    policy_ports,
+)
 from rlstack.bringup.node_process import Parameter, Process, System, WhenItEnds, on_simulated_time
 from rlstack.bringup.params_file import with_params_file
 from rlstack.bringup.robot_group import TOPICS, absolute_file, is_simulator, robot_group
@@ -49,6 +55,7 @@ def deploy_system(
     robot: str = "",
     backend: str = "mujoco",
     *,
+    commander: str = "",
     uri: str = "",
     world: str = "",
     count: int = 1,
@@ -77,6 +84,7 @@ def deploy_system(
         robot: A robot's name or file; empty: :func:`chosen_robot`.
         backend: The backend behind the common topics: a simulator, a real robot, or ``topics``: a driver that rlstack
             does not start provides them, perhaps under other names (``remap``).
+        commander: What commands in place of a policy file or driver: the URI of a policy server, or ``external``.
         uri: Where the driver of a real robot finds it, such as ``serial:///dev/ttyACM0?baud=1000000``; each driver's
             page says which it takes.
         world: Name or file of the world, such as ``warehouse:7`` (simulators only); empty: a bare floor.
@@ -138,17 +146,21 @@ def deploy_system(
         check_scene(world, ports)
     if instruction:
         check_instruction(instruction, ports)
-    commander = deployment.commander(policy, ports, given, group, lock_step)
+    rate_hz = None if ports is None else ports.rate_hz
+    if commander:
+        commands_from, rate_hz = given_commander(commander, policy or given.driver, deployment.AFTER_POLICY)
+    else:
+        commands_from = deployment.commander(policy, ports, given, group, lock_step)
     helpers = deployment.helpers(ports, given, lock_step)
-    timeouts = deployment.timeouts(None if ports is None else ports.rate_hz)
+    timeouts = deployment.timeouts(rate_hz)
     contract = None if ports is None else ports.contract
-    checks = commander.name == "policy" and contract is not None and not group.simulated
+    checks = commands_from.name == "policy" and contract is not None and not group.simulated
     sha256 = "" if ports is None else ports.sha256
     record = read_record(find_policy(policy)) if sha256 else None
     proof = {} if record is None else record.proof_of(sha256)
     late = None if contract is None else proven_for(contract, proof)
     late_s = 0.0 if late is None else late.most(late.known("odometry_delay_s", "observation_delay_s"), 0.0)
-    goals = commander.name == "planner" or (commander.name == "policy" and ports is not None and has_goal(ports.inputs))
+    goals = commands_from.name == "planner" or (commands_from.name == "policy" and ports is not None and has_goal(ports.inputs))
     types, sensors = deployment.command_parameters(given), deployment.sensor_parameters(given)
     remappings = remapped(remap)
 
@@ -207,9 +219,9 @@ def deploy_system(
             **box,
         }
         commands: dict[str, Parameter] = {
-            **commander.parameters,
+            **commands_from.parameters,
             **frames,
-            **(waits if commander.waits else {}),
+            **(waits if commands_from.waits else {}),
             **({"live_check": True} if checks else {}),
             **({"instruction": instruction} if instruction else {}),
             **({"record_sha256": record.sha256} if checks and proof and record is not None else {}),
@@ -217,7 +229,8 @@ def deploy_system(
             "goal_yaw": float(given.goal_yaw_rad),
         }
         goes_on: WhenItEnds = "let the rest go on"
-        processes.append(node(space, commander.name, commands, commander.why, when_it_ends=goes_on))
+        if commands_from.name:
+            processes.append(node(space, commands_from.name, commands, commands_from.why, when_it_ends=goes_on))
         for helper in helpers:
             parameters = {"robot": file, **helper.parameters, **sensors, **frames}
             processes.append(node(space, helper.name, parameters, helper.why, when_it_ends=goes_on))

@@ -24,6 +24,9 @@ class Deploy:
     """The policy file, or the name of a released policy (`rlstack policies`)."""
     driver: str = ""
     """A planner that drives a wheeled base instead of the policy, such as astar_dwa or dwa."""
+    commander: str = ""
+    """What commands instead of a policy file: external (a program that publishes under policy/, such as LeRobot), or a
+    policy server, lerobot://HOST:PORT?pretrained=FOLDER&type=act."""
     robot: str = ""
     """A robot's name or file; default: the policy's; of a policy for a family, and without a policy, crazyflie."""
     backend: str = "mujoco"

@@ -1,0 +1,1 @@
+"""Policies that another process steps, over LeRobot's asynchronous inference protocol."""
