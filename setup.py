@@ -94,8 +94,8 @@ EXTRAS = {
     # Franka's arms: libfranka with its loop at 1 kHz in C++, and motions whose target may be moved; pylibfranka leaves
     # that loop to Python, which no such rate can be asked of
     "franka": ["franky-control>=2"],
-    # policies that LeRobot's policy server steps: its calls; LeRobot itself, which pins its own NumPy and PyTorch, stays
-    # in the server's environment
+    # the calls of LeRobot's policy server; LeRobot itself, which pins its own NumPy and PyTorch, stays in the server's
+    # environment
     "lerobot": ["grpcio>=1.62"],
     # The drivers of real robots add what they need here; none does yet.
     "hardware": [],

@@ -48,7 +48,10 @@ TORCH_FREE = ("fused", "robots", "interfaces", "policies", "control", "guard", "
 
 DEPLOYED = tuple(
     f"nodes.{name}"
-    for name in ("robot", "policy", "guard", "planner", "nav2", "map", "people", "teleop", "teleop_arm", "goal_action")
+    for name in (
+        *("robot", "policy", "remote_policy", "guard", "planner", "nav2", "map", "people"),
+        *("teleop", "teleop_arm", "goal_action"),
+    )
 )
 
 KIND_FLOORS = {

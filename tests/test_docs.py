@@ -361,12 +361,12 @@ class deployed:
 
 
 def tables() -> Iterator[str]:
-    from rlstack.nodes import goal_action, guard, map, nav2, people, planner, policy, robot, train
+    from rlstack.nodes import goal_action, guard, map, nav2, people, planner, policy, remote_policy, robot, train
 
     yield from (docs.signal_table(SENSED), docs.robot_file_table(), docs.signal_table(COMMANDED))
     yield from (
         docs.parameter_table(node.PARAMETERS)
-        for node in (robot, policy, guard, planner, nav2, goal_action, map, people, train)
+        for node in (robot, policy, guard, planner, remote_policy, nav2, goal_action, map, people, train)
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pickle
 import queue
 import sys
+import threading
 import time
 import types
 from collections.abc import Callable, Iterator
@@ -49,9 +50,17 @@ class RemotePolicyConfig:
     rename_map: dict[str, str] = field(default_factory=dict)
 
 
+_naming = threading.Lock()
+
+
 @contextmanager
 def _lerobots_names() -> Iterator[None]:
     """Give the classes LeRobot's names, as they have in its process."""
+    with _naming:
+        yield from _named()
+
+
+def _named() -> Iterator[None]:
     module = types.ModuleType(HELPERS)
     packages = {name: types.ModuleType(name) for name in ("lerobot", "lerobot.async_inference")}
     before = {name: sys.modules.get(name) for name in (*packages, HELPERS)}
@@ -69,11 +78,13 @@ def _lerobots_names() -> Iterator[None]:
                 sys.modules[name] = known
 
 
-def dumped(actions: np.ndarray, timestep: int, timestamp: float, dtype: torch.dtype = torch.float32) -> bytes:
-    """Return a chunk (steps, actions) as the server sends it."""
+def dumped(
+    actions: np.ndarray, timestep: int, timestamp: float, dtype: torch.dtype = torch.float32, *, every: int = 1
+) -> bytes:
+    """Return a chunk (steps, actions) as the server sends it, of every step or of each second, third, ... one."""
     with _lerobots_names():
         rows = list(torch.tensor(actions, dtype=dtype))
-        return pickle.dumps([TimedAction(timestamp + k / 30, timestep + k, row) for k, row in enumerate(rows)])
+        return pickle.dumps([TimedAction(timestamp + k / 30, timestep + k * every, row) for k, row in enumerate(rows)])
 
 
 def loaded(data: bytes) -> Any:

@@ -165,9 +165,7 @@ def deploy(
     policies = [process for process in system.processes if "goal_yaw" in process.parameters]
     spaces = [process.namespace for process in system.processes if process.node_name == "guard"]
     deployment = deployment_of(load_robot(robot, sha256=system.robot_sha256))
-    monitor = Monitor(
-        spaces, kind_topics(deployment.robot).observed, dry_run=dry_run
-    )
+    monitor = Monitor(spaces, kind_topics(deployment.robot).observed, dry_run=dry_run)
     started = shown = moved = time.monotonic()
     last_s, said = -1.0, ""
 

@@ -160,7 +160,9 @@ def deploy_system(
     proof = {} if record is None else record.proof_of(sha256)
     late = None if contract is None else proven_for(contract, proof)
     late_s = 0.0 if late is None else late.most(late.known("odometry_delay_s", "observation_delay_s"), 0.0)
-    goals = commands_from.name == "planner" or (commands_from.name == "policy" and ports is not None and has_goal(ports.inputs))
+    goals = commands_from.name == "planner" or (
+        commands_from.name == "policy" and ports is not None and has_goal(ports.inputs)
+    )
     types, sensors = deployment.command_parameters(given), deployment.sensor_parameters(given)
     remappings = remapped(remap)
 

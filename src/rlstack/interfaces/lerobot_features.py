@@ -117,7 +117,8 @@ class LerobotFeatures:
 
     def _joints(self) -> tuple[list[_Element], list[_Element]]:
         grips = self._gripper()
-        state, action = [], []
+        state: list[_Element] = []
+        action: list[_Element] = []
         for index, joint in enumerate(self._robot.drives):
             reversed_, span = joint.name in self._reverse, joint.upper - joint.lower
             scale, zero = 1.0, 0.0

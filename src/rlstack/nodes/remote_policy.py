@@ -1,4 +1,4 @@
-"""The remote policy node: has a policy server compute the actions, in place of the policy node, behind the same guard."""
+"""The remote policy node: has a policy server compute the actions in place of the policy node, behind the guard."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ class RemotePolicyNode(PolicyNode):
     def configure(self) -> None:
         """Read the robot and subscribe to what the policy takes."""
         if self.parameters["lock_step"]:
-            raise UserError("A policy server has a clock of its own, so lock step is not possible with it: leave it out.")
+            raise UserError(
+                "A policy server has a clock of its own, so lock step is not possible with it: leave it out."
+            )
         super().configure()
         if self._served is not None:
             self._served.link.start()

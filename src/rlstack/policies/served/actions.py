@@ -23,14 +23,54 @@ LARGEST_BYTES = 4 * 2**20
 _MOST_VALUES = 2**20
 
 _ADMITTED = frozenset(
-    """
-    PROTO FRAME STOP MARK POP EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 EMPTY_LIST APPEND APPENDS EMPTY_DICT SETITEM
-    SETITEMS NONE NEWTRUE NEWFALSE BININT BININT1 BININT2 LONG1 BINFLOAT SHORT_BINUNICODE BINUNICODE SHORT_BINBYTES
-    BINBYTES MEMOIZE BINPUT LONG_BINPUT BINGET LONG_BINGET GLOBAL STACK_GLOBAL REDUCE NEWOBJ BUILD BINPERSID
-    """.split()
+    [
+        "PROTO",
+        "FRAME",
+        "STOP",
+        "MARK",
+        "POP",
+        "EMPTY_TUPLE",
+        "TUPLE",
+        "TUPLE1",
+        "TUPLE2",
+        "TUPLE3",
+        "EMPTY_LIST",
+        "APPEND",
+        "APPENDS",
+        "EMPTY_DICT",
+        "SETITEM",
+        "SETITEMS",
+        "NONE",
+        "NEWTRUE",
+        "NEWFALSE",
+        "BININT",
+        "BININT1",
+        "BININT2",
+        "LONG1",
+        "BINFLOAT",
+        "SHORT_BINUNICODE",
+        "BINUNICODE",
+        "SHORT_BINBYTES",
+        "BINBYTES",
+        "MEMOIZE",
+        "BINPUT",
+        "LONG_BINPUT",
+        "BINGET",
+        "LONG_BINGET",
+        "GLOBAL",
+        "STACK_GLOBAL",
+        "REDUCE",
+        "NEWOBJ",
+        "BUILD",
+        "BINPERSID",
+    ]
 )
 _PUTS = frozenset(("BINPUT", "LONG_BINPUT"))
-_STORAGES = {"FloatStorage": np.dtype("<f4"), "DoubleStorage": np.dtype("<f8"), "HalfStorage": np.dtype("<f2")}
+_STORAGES: dict[str, np.dtype[Any]] = {
+    "FloatStorage": np.dtype("<f4"),
+    "DoubleStorage": np.dtype("<f8"),
+    "HalfStorage": np.dtype("<f2"),
+}
 _MAGIC, _PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
 """Of PyTorch's older file format, in which a tensor's storage is pickled."""
 
@@ -99,12 +139,11 @@ def _checked(one: TimedAction, place: int, size: int) -> Array:
 
 def _load(stream: io.BytesIO, reader: type[pickle.Unpickler]) -> Any:
     """Read one pickle from a stream, whose opcodes are looked through before any is carried out."""
-    start, count = stream.tell(), 0
-    for opcode, argument, _ in pickletools.genops(stream):
-        count += 1
+    start = stream.tell()
+    for count, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
         if opcode.name not in _ADMITTED:
             raise NoActions(f"it has the opcode {opcode.name}, which no actions need")
-        if opcode.name in _PUTS and argument > count:
+        if opcode.name in _PUTS and not (isinstance(argument, int) and argument <= count):
             raise NoActions("its memo is not in order")
     ended = stream.tell()
     stream.seek(start)
