@@ -69,6 +69,8 @@ def checked_deployment(
     robot = chosen_robot(policy, robot)
     system = deploy_system(policy, robot, backend, require_live_check=not force, **options)
     spec = load_robot(robot, sha256=system.robot_sha256)
+    if teleop and options.get("commander"):
+        raise UserError("teleop corrects a policy node: leave it out, or --commander.")
     if teleop:
         system = with_human(system, spec)
     if is_simulator(backend) or use_sim_time:

@@ -89,7 +89,8 @@ class ServerLink:
         with self._wake:
             self._ends = True
             self._wake.notify()
-        self._thread.join(timeout=5.0)
+        if self._thread.is_alive():
+            self._thread.join(timeout=5.0)
 
     @property
     def is_free(self) -> bool:
