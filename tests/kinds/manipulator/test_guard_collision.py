@@ -158,7 +158,13 @@ def seen_by_mujoco(robot: Manipulator, body: CollisionModel, drawn: Array) -> Ar
 
 @pytest.mark.parametrize(
     ("name", "postures", "touching", "refused"),
-    [("panda", 300, 3, 0.08), ("ur5e", 300, 40, 0.25), ("so100", 300, 10, 0.14), ("faces", 150, 40, 0.45)],
+    [
+        ("panda", 300, 3, 0.08),
+        ("fr3", 300, 3, 0.1),
+        ("ur5e", 300, 40, 0.25),
+        ("so100", 300, 10, 0.14),
+        ("faces", 150, 40, 0.45),
+    ],
 )
 def test_no_posture_in_which_mujoco_sees_links_touch_is_taken_for_clear(
     name: str, postures: int, touching: int, refused: float, tmp_path: Path
