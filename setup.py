@@ -60,7 +60,7 @@ EXTRAS = {
     "navigation": ["scipy>=1.13"],
     # the fastest line around a race track, against which laps are measured, as a nonlinear programme
     "racing": ["casadi>=3.6"],
-    # the initial values of LEAPP bundles, which `rlstack import` reads and `rlstack export` writes
+    # LEAPP bundles (their initial values), which `rlstack import` reads and `rlstack export` writes; LeRobot's weights
     "leapp": ["safetensors>=0.5"],
     # tasks as Gymnasium environments: the interface that other learning libraries take
     "gym": ["gymnasium>=1.1", "torch>=2.6", "llvmlite>=0.45", "scipy>=1.13"],

@@ -22,9 +22,9 @@ class Import:
 
     source: tyro.conf.Positional[_File]
     """The trained policy: rsl_rl's model_<n>.pt, stable-baselines3's .zip, skrl's agent_<n>.pt, a LEAPP bundle's YAML
-    file, or an .onnx file."""
+    file, a folder of LeRobot's ACT, or an .onnx file."""
     from_: Annotated[str, tyro.conf.arg(name="from", metavar="SOURCE")]
-    """Where it comes from: rsl_rl, stable_baselines3, skrl, leapp or onnx."""
+    """Where it comes from: rsl_rl, stable_baselines3, skrl, leapp, lerobot_act or onnx."""
     map: _File
     """The mapping, YAML."""
     robot: str
