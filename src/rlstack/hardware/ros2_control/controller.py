@@ -15,7 +15,7 @@ TRAJECTORY, FORWARD = "joint_trajectory", "commands"
 _TYPES = {TRAJECTORY: "trajectory_msgs/msg/JointTrajectory", FORWARD: topics.PLAIN_JOINTS}
 _INTERFACES = {TRAJECTORY: "command_interfaces", FORWARD: "interface_name"}
 """Parameters that say what a controller writes: positions, velocities, efforts."""
-_ANSWER_S = 2.0
+_ANSWER_S = 4.0
 
 Spin = Callable[[Callable[[], bool], float], bool]
 """Works on messages until something holds, or seconds have passed; returns whether it holds."""
