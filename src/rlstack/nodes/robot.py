@@ -159,7 +159,8 @@ class RobotNode(ManagedNode):
 
     def cleanup(self) -> None:
         """Release the backends that the node created."""
-        self._time.close()
+        if self.robots:  # it may have been refused before it had any
+            self._time.close()
         for robot in self.robots:
             if self._hosted is None:
                 robot.backend.close()
