@@ -242,11 +242,8 @@ class TopicRobot:
 
     def _check_alone(self) -> None:
         infos = self._node.get_publishers_info_by_topic(self._node.resolve_topic_name(self._topic))
-        names = [info.node_name for info in infos]
-        if self._node.get_name() in names:
-            names.remove(self._node.get_name())
-        if names:
-            raise UserError(f"{self._topic} is commanded by '{names[0]}' already: end it first.")
+        if len(infos) > 1:  # its own is one; the others' names may not be known yet
+            raise UserError(f"Another program commands {self._namespace}/{self._topic} already: end it first.")
 
     def _check_fresh(self, *, images: bool = True) -> None:
         """Raise ``UserError`` if a message is missing that observations or commands need."""
