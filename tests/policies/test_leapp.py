@@ -53,8 +53,8 @@ def test_a_bundle_gives_the_commands_of_the_policy(tmp_path: Path, name: str, ro
     output = policy.contract.outputs[0]
     low, high = output.limits
     seen, worst = [], 0.0
-    for number, row in enumerate(walk(policy, 150)):
-        if number == 100:  # a second episode
+    for number, row in enumerate(walk(policy, 80)):
+        if number == 50:  # a second episode
             policy.reset()
             runtime.reset()
         tensors = {f"policy/{key}": torch.tensor(value[None], dtype=torch.float32) for key, value in row.items()}
@@ -83,6 +83,6 @@ def test_what_is_exported_is_imported_again(tmp_path: Path, capsys: pytest.Captu
     assert main(["import", "--from", "leapp", str(file), *words]) == 0, capsys.readouterr().err
     again = load_policy(tmp_path / "again.onnx", robot=load_robot("crazyflie"))
     low, high = original.contract.outputs[0].limits
-    for row in walk(original, 200):
+    for row in walk(original, 80):
         difference = again.step(row)["rotor_speed"] - original.step(row)["rotor_speed"]
         assert np.max(np.abs(difference) / (high - low)) < 1e-5

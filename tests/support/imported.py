@@ -65,7 +65,7 @@ def drawn(rng: np.random.Generator) -> dict[str, np.ndarray]:
     return {n: rng.normal(0.0, 0.5, 3) for n in names} | {"orientation": frames.normalise(rng.normal(size=4))}
 
 
-def fly(folder: Path, source: str, file: Path, own: Any, steps: int = 300, order: Any = None, **changes: Any) -> None:
+def fly(folder: Path, source: str, file: Path, own: Any, steps: int = 100, order: Any = None, **changes: Any) -> None:
     """Import a file, and compare its steps with the library's own forward, with the recording as proof.
 
     ``order`` holds the indices of :func:`observed` in the network's order; ``changes`` go into the mapping.
