@@ -11,10 +11,13 @@ import torch
 
 from rlstack.interfaces.instruction import decoded, split_words
 from rlstack.sim.arms.visual_randomization import AppearanceRange
+from rlstack.tasks.catalog.table_pick import TablePickTask
 from rlstack.tasks.catalog.table_push import WAYS, TablePushTask
+from rlstack.tasks.catalog.table_stack import TableStackTask
+from rlstack.tasks.catalog.table_suite import TableSuiteTask
 from rlstack.tasks.manipulator.cameras import CameraRange
 from rlstack.tasks.manipulator.phrases import COLOURS, HELD_OUT
-from rlstack.tasks.manipulator.table_task import ActionShift
+from rlstack.tasks.manipulator.table_task import ActionShift, TableTask
 from rlstack.tasks.manipulator.table_trials import TableTrials
 from rlstack.tasks.manipulator.trials import ArmNoise
 from tests.support.arms import small_panda
@@ -23,13 +26,16 @@ PANDA = small_panda(16)
 PUSH = TablePushTask(pictures=CameraRange(look=AppearanceRange(shadows=0.0)))
 
 
-def drawn(task: TablePushTask, count: int, seed: int = 0) -> TableTrials:
+SUITE = TableSuiteTask(pictures=PUSH.pictures)
+
+
+def drawn(task: TableTask, count: int, seed: int = 0) -> TableTrials:
     trials = task.draw(PANDA, np.random.default_rng(seed), count)
     assert isinstance(trials, TableTrials)
     return trials
 
 
-def made(task: TablePushTask, count: int) -> Any:
+def made(task: TableTask, count: int) -> Any:
     return task.environment(PANDA, task.pipeline(PANDA), count, "cpu", 0)
 
 
@@ -62,6 +68,32 @@ def test_held_out_sentences_ask_for_blocks_that_training_never_asks_for() -> Non
     assert not trained & {" ".join(words) for words in said(drawn(replace(PUSH, words="held_out"), 100))}
 
 
+@pytest.mark.parametrize("task", [TablePickTask(), TableStackTask(), SUITE])
+def test_goals_are_what_sentences_say(task: TableTask) -> None:
+    trials, names = drawn(task, 60), {colour: name for name, colour in COLOURS.items()}
+    top = trials.position[:, 2] + trials.half[:, 2]
+    seen = set()
+    for k, words in enumerate(said(trials)):
+        first, second = (names[tuple(trials.colour[k, n])] for n in (0, 1))
+        goal = trials.goal[k]
+        if "on" in words:
+            seen.add("stack")
+            assert words.index(first) < words.index(second, words.index(first) + 1)
+            lower = trials.beside_position[k, 0]
+            assert np.array_equal(goal[:2], lower[:2])
+            assert goal[2] == pytest.approx(2.0 * lower[2] + trials.half[k, 2])
+        elif {"left", "right", "away", "forward", "back", "backward"} & set(words):
+            seen.add("push")
+            assert np.linalg.norm((goal - trials.position[k])[:2]) == pytest.approx(PUSH.push_m)
+        else:
+            seen.add("pick")
+            assert np.array_equal(goal[:2], trials.position[k, :2]) and goal[2] > top[k] + 0.05
+        assert first in words and set(words) <= set(task.text.words)
+        assert not task.done(task.achieved(np.ones((1, 3)), trials.position[k : k + 1]), goal[None])[0]
+        assert task.done(task.achieved(np.ones((1, 3)), goal[None]), goal[None])[0]
+    assert len(seen) == (3 if task is SUITE else 1)
+
+
 def test_another_instruction_leaves_the_trial_as_it_is() -> None:
     normal, swapped, blank = (drawn(replace(PUSH, instruction=one), 30) for one in ("normal", "swapped", "blank"))  # type: ignore[arg-type]
     for other in (swapped, blank):
@@ -79,21 +111,22 @@ def test_blocks_are_apart_and_off_the_way() -> None:
     assert ends.min() > 0.085
 
 
-def test_the_expert_does_what_the_sentence_says_and_moves_no_other_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    count = 24
-    env = made(PUSH, count)
+@pytest.mark.parametrize(("task", "count", "steps"), [(PUSH, 12, 70), (SUITE, 24, 119)])
+def test_the_expert_does_what_the_sentence_says_and_moves_no_other_block(
+    task: TableTask, count: int, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = made(task, count)
     black = np.zeros((16, 16, 3), np.uint8)  # the expert does not look
     monkeypatch.setattr(env.scene.cameras.renderer, "render", lambda *arguments: black)
     env.restart(torch.arange(count))
     env.autoreset = False
     env.observe()
-    held, lost = np.zeros(count, bool), np.zeros(count, bool)
-    for _ in range(PUSH.steps - 10):
+    lost, result = np.zeros(count, bool), None
+    for _ in range(steps):
         result = env.chunk_step(env.expert_action()[:, None])
         lost |= (result.done & ~result.timed_out).numpy()
-        held = result.success.numpy()
     env.close()
-    assert held.mean() >= 0.9 and lost.mean() <= 0.05
+    assert result is not None and result.success.float().mean() >= 0.9 and lost.mean() <= 0.05
 
 
 def test_moving_another_block_fails_the_trial() -> None:

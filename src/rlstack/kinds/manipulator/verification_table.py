@@ -19,8 +19,8 @@ from rlstack.verification.scores import Score
 from rlstack.verification.task_verification import ColumnPlan
 from rlstack.verification.trial_records import ManipulationRecord
 
-GUESSED = 0.1
-"""Largest success rate without the right sentence: of three blocks and four directions, one in twelve is right."""
+MISLED = 0.1
+"""Largest success rate under a sentence that asks for something else."""
 
 UNSEEN, BLANK, SWAPPED = "unseen words", "no instruction", "another instruction"
 """Columns of the batch simulator beside the one with sentences of training."""
@@ -49,12 +49,15 @@ class TableVerification(ManipulationVerification):
         if simulator != BATCH:
             return plans
         count = len(plans[0].trials)
-        guessed = Bounds(at_most={"success": GUESSED}, episodes=min(count, self.task.bounds.episodes))
+        guessed, misled = (
+            Bounds(at_most={"success": share}, episodes=min(count, self.task.bounds.episodes))
+            for share in (self.task.guessed, MISLED)
+        )
         silent = replace(self.trials, instruction=np.zeros_like(self.trials.instruction))
         for name, trials, bounds in (
             (UNSEEN, self._drawn(replace(self.task, words="held_out")), self.task.bounds),
             (BLANK, silent, guessed),
-            (SWAPPED, self._drawn(replace(self.task, instruction="swapped")), guessed),
+            (SWAPPED, self._drawn(replace(self.task, instruction="swapped")), misled),
         ):
             plans.append(self.column(f"{BATCH}, {name}", simulator, trials, bounds, count))
         return plans

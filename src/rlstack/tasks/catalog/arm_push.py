@@ -60,7 +60,8 @@ class PushExpert:
         rising = ~low & (height < _HIGH - 0.02)
         place = np.where((rising | there)[:, None], tool, place)
         z = np.where(low & ~there, self._low_m, _HIGH)
-        return toward(seen, pipeline, np.concatenate([place, z[:, None]], axis=1))
+        closed = -np.ones(len(place))
+        return toward(seen, pipeline, np.concatenate([place, z[:, None]], axis=1), grip=closed)
 
 
 @dataclass(frozen=True, kw_only=True)

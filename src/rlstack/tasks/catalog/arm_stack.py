@@ -33,6 +33,13 @@ _OVER, _CLOSE, _SLOWLY, _PRESSED = 0.04, 0.004, 0.006, 0.004
 final depth below the placed position."""
 
 
+def stacked(achieved: Array, desired: Array, tolerance_m: float) -> NDArray[np.bool_]:
+    """Return (...) whether boxes (..., 3) m stand on others, where they should (..., 3) m, and not above or beside."""
+    off = achieved - desired
+    level = np.linalg.norm(off[..., :2], axis=-1) < tolerance_m
+    return np.asarray(level & (np.abs(off[..., 2]) < _UPRIGHT_M))
+
+
 class StackExpert:
     """Grasp the upper box; lift; move over the lower one; lower; open; and retreat straight up.
 
@@ -143,9 +150,7 @@ class StackTask(ArmTask):
 
     def done(self, achieved: Array, desired: Array) -> NDArray[np.bool_]:
         """Return (N,) whether the achieved goal (N, 3) m is at the desired one (N, 3) m, within 6 mm in height."""
-        off = achieved - desired
-        level = np.linalg.norm(off[..., :2], axis=-1) < self.tolerance_m
-        return np.asarray(level & (np.abs(off[..., 2]) < _UPRIGHT_M))
+        return stacked(achieved, desired, self.tolerance_m)
 
     def terms(self, robot: Manipulator) -> list[Term]:
         """Return the terms of the observation."""

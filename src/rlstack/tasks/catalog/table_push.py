@@ -19,10 +19,69 @@ from rlstack.tasks.manipulator.table_trials import from_segment, scatter
 WAYS = {"left": (0.0, 1.0), "right": (0.0, -1.0), "away": (1.0, 0.0), "back": (-1.0, 0.0)}
 """Directions as the arm sees them: x and y in ``base_link``."""
 
-_BEHIND_M, _LOW_M = 0.07, 0.022
+BEHIND_M, LOW_M = 0.07, 0.022
 """m, from a block's centre to the tool behind it, and the tool's height there: tiles are wide and low."""
-_ROOM_M = 0.09
+ROOM_M = 0.09
 """Least distance of another block's centre from the way of the tool and of the pushed block."""
+
+
+PUSH = Templates(
+    train=(
+        "push {thing} {way}",
+        "move {thing} {way}",
+        "slide {thing} {way}",
+        "push {thing} a bit {way}",
+        "{thing} should go {way}",
+    ),
+    held_out=(
+        "please push {thing} {way}",
+        "{way}, push {thing}",
+        "shove {thing} {way}",
+        "i want {thing} to move {way}",
+        "take {thing} and push it {way} now",
+    ),
+    words={
+        "way": {
+            "left": (("left", "to the left"), ("over to the left", "left a little")),
+            "right": (("right", "to the right"), ("over to the right", "right a little")),
+            "away": (("away", "forward"), ("far away", "away from you")),
+            "back": (("back", "backward"), ("back a little", "back again")),
+        }
+    },
+)
+
+
+@dataclass(frozen=True)
+class PushRoom:
+    """Room that pushes of the first blocks need.
+
+    Args:
+        way: (N, 3) directions.
+        push_m: Distance of the pushes.
+        beyond_m: Distance that they may go further.
+        low, high: (2,) m, corners of the tool's workspace.
+    """
+
+    way: Array
+    push_m: float
+    beyond_m: float
+    low: Array
+    high: Array
+
+    @classmethod
+    def of(cls, task: TableTask, ways: Sequence[str], push_m: float) -> PushRoom:
+        """Return the room for pushes in N directions of :data:`WAYS`."""
+        low, high = (np.array(corner)[:2] for corner in task.workspace.corners)
+        way = np.array([(*WAYS[name], 0.0) for name in ways]).reshape(len(ways), 3)
+        return cls(way, push_m, task.tolerance_m, low, high)
+
+    def allowed(self, index: NDArray[np.intp], tried: Array) -> NDArray[np.bool_]:
+        """Return (n,) whether blocks (n, M, 3) m leave it, in the trials at indices (n,)."""
+        first, along = tried[:, 0], self.way[index]
+        last = first + (self.push_m + self.beyond_m) * along
+        room = from_segment(tried[:, 1:], first - BEHIND_M * along, last) >= ROOM_M
+        ends = np.stack([first - (BEHIND_M + 0.01) * along, last], axis=1)[..., :2]
+        return np.asarray(room.all(axis=1) & ((ends > self.low) & (ends < self.high)).all(axis=(1, 2)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,30 +94,7 @@ class TablePushTask(TableTask):
     reward: PushReward = field(default_factory=PushReward)
 
     axes = ("x", "y", "z")
-    templates = Templates(
-        train=(
-            "push {thing} {way}",
-            "move {thing} {way}",
-            "slide {thing} {way}",
-            "push {thing} a bit {way}",
-            "{thing} should go {way}",
-        ),
-        held_out=(
-            "please push {thing} {way}",
-            "{way}, push {thing}",
-            "shove {thing} {way}",
-            "i want {thing} to move {way}",
-            "take {thing} and push it {way} now",
-        ),
-        words={
-            "way": {
-                "left": (("left", "to the left"), ("over to the left", "left a little")),
-                "right": (("right", "to the right"), ("over to the right", "right a little")),
-                "away": (("away", "forward"), ("far away", "away from you")),
-                "back": (("back", "backward"), ("back a little", "back again")),
-            }
-        },
-    )
+    templates = PUSH
 
     def ask(self, rng: np.random.Generator, blocks: Sequence[Block]) -> tuple[str, str, str]:
         """Return the direction, a sentence for it and the first block, and one for another direction and block."""
@@ -75,21 +111,12 @@ class TablePushTask(TableTask):
     def arrange(self, rng: np.random.Generator, asked: Sequence[Any], half: Array, yaw: Array) -> tuple[Array, Array]:
         """Return the blocks' positions (N, M, 3) m and the goals (N, 3) m, with room on the pushed block's way."""
         count, blocks = half.shape[:2]
-        way = np.array([(*WAYS[name], 0.0) for name in asked]).reshape(count, 3)
-
-        def allowed(index: NDArray[np.intp], tried: Array) -> NDArray[np.bool_]:
-            first, along = tried[:, 0], way[index]
-            last = first + (self.push_m + self.tolerance_m) * along
-            room = from_segment(tried[:, 1:], first - _BEHIND_M * along, last) >= _ROOM_M
-            low, high = (np.array(corner)[:2] for corner in self.workspace.corners)
-            ends = np.stack([first - (_BEHIND_M + 0.01) * along, last], axis=1)[..., :2]
-            return np.asarray(room.all(axis=1) & ((ends > low) & (ends < high)).all(axis=(1, 2)))
-
+        room = PushRoom.of(self, asked, self.push_m)
         position = scatter(
-            lambda n: self.places.draw(rng, n * blocks).reshape(n, blocks, 3), allowed, count, self.apart_m
+            lambda n: self.places.draw(rng, n * blocks).reshape(n, blocks, 3), room.allowed, count, self.apart_m
         )
         position[..., 2] = half[..., 2]
-        return position, position[:, 0] + self.push_m * way
+        return position, position[:, 0] + self.push_m * room.way
 
     def done(self, achieved: Array, desired: Array) -> NDArray[np.bool_]:
         """Return (N,) whether the block (N, 3) m is at its goal (N, 3) m, seen from above."""
@@ -97,7 +124,7 @@ class TablePushTask(TableTask):
 
     def expert(self) -> PushExpert:
         """Return the scripted expert."""
-        return PushExpert(self.tolerance_m, behind_m=_BEHIND_M, low_m=_LOW_M)
+        return PushExpert(self.tolerance_m, behind_m=BEHIND_M, low_m=LOW_M)
 
 
 TASK = TablePushTask

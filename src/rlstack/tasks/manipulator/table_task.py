@@ -19,7 +19,7 @@ from rlstack.sim.arms.visual_randomization import AppearanceRange
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
 from rlstack.tasks.manipulator.cameras import CameraRange
 from rlstack.tasks.manipulator.phrases import COLOURS, Block, Templates, Words, draw_blocks
-from rlstack.tasks.manipulator.table_trials import TableTrials, beside
+from rlstack.tasks.manipulator.table_trials import TableTrials, beside, scatter
 from rlstack.tasks.manipulator.task import ArmTask
 from rlstack.tasks.manipulator.trials import OBJECT, ArmTrials, ObjectRange, Region, Starts, box_of
 
@@ -92,6 +92,8 @@ class TableTask(ArmTask):
     """Its sentences."""
     named: ClassVar[int] = 1
     """Number of blocks that a sentence names."""
+    guessed: ClassVar[float] = 0.1
+    """Largest success rate without a sentence: a bit above that of a guess among three blocks."""
     bounds = Bounds(at_least={"success": 0.85}, at_most={"lost": 0.1})
     bounds_over_topics = Bounds(
         at_least={"success": 0.8}, at_most={"lost": 0.1, "intervened": 0.05}, episodes=ENOUGH_OVER_TOPICS
@@ -122,6 +124,18 @@ class TableTask(ArmTask):
             half: (N, M, 3) half lengths, m.
             yaw: (N, M) rad.
         """
+
+    def scattered(self, rng: np.random.Generator, half: Array) -> Array:
+        """Return positions (N, M, 3) m of blocks with half lengths (N, M, 3) m that stand apart on the table."""
+        count, blocks = half.shape[:2]
+        position = scatter(
+            lambda n: self.places.draw(rng, n * blocks).reshape(n, blocks, 3),
+            lambda index, tried: np.ones(len(index), np.bool_),
+            count,
+            self.apart_m,
+        )
+        position[..., 2] = half[..., 2]
+        return position
 
     def place(self, rng: np.random.Generator, starts: Starts) -> TableTrials:
         """Draw trials for N arms at their starts."""
