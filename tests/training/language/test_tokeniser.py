@@ -11,9 +11,10 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from rlstack.interfaces.signals import INSTRUCTION_BYTES
 from rlstack.policies.operators import ALLOWED
 from rlstack.tasks.core.onnx_tracing import trace_to_onnx
-from rlstack.training.language.tokeniser import LENGTH, NO_WORD, UNKNOWN, Tokeniser, encode, split_words
+from rlstack.training.language.tokeniser import NO_WORD, UNKNOWN, Tokeniser
 
 WORDS = ("push", "the", "red", "block", "to", "left", "right", "of", "größe", "3", "a", "aa", "x" * 60)
 TOKENISER = Tokeniser(WORDS)
@@ -24,6 +25,10 @@ def plain(text: str, words_max: int = 16) -> list[int]:
     found = re.findall(r"[a-z0-9\x80-\U0010ffff]+", re.sub("[A-Z]", lambda letter: letter[0].lower(), text))
     tokens = [WORDS.index(word) + 2 if word in WORDS else UNKNOWN for word in found][:words_max]
     return tokens + [NO_WORD] * (words_max - len(tokens))
+
+
+def encode(text: str) -> np.ndarray:
+    return np.frombuffer(text.encode().ljust(INSTRUCTION_BYTES, b"\0"), dtype=np.uint8)
 
 
 def tokens(texts: list[str]) -> list[list[int]]:
@@ -37,9 +42,22 @@ spoken = st.lists(
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
-@given(st.lists(spoken.filter(lambda text: len(text.encode()) <= LENGTH and "\0" not in text), min_size=1, max_size=8))
+@given(
+    st.lists(
+        spoken.filter(lambda text: len(text.encode()) <= INSTRUCTION_BYTES and "\0" not in text), min_size=1, max_size=8
+    )
+)
 @example(
-    ["", "a", " a", "aa a aaa", "Push THE red, block: to the left!", "a" * LENGTH, " ".join("a" * 40), "GRÖSSE größe"]
+    [
+        "",
+        "a",
+        " a",
+        "aa a aaa",
+        "Push THE red, block: to the left!",
+        "a" * INSTRUCTION_BYTES,
+        " ".join("a" * 40),
+        "GRÖSSE größe",
+    ]
 )
 def test_equals_a_tokeniser_of_strings(texts: list[str]) -> None:
     assert tokens(texts) == [plain(text) for text in texts]
@@ -53,12 +71,8 @@ def test_a_word_has_one_code_wherever_it_stands_and_another_word_has_another(wor
     assert (word in WORDS) == bool((codes[0, 0] == TOKENISER.codes).all(dim=-1).any())
 
 
-def test_splits_words() -> None:
-    assert split_words("Push the RED block, 3 cm — links!") == ["push", "the", "red", "block", "3", "cm", "—", "links"]
-
-
 def test_graph_has_a_policys_operators_and_gives_the_same_tokens() -> None:
-    model = trace_to_onnx(TOKENISER, {"instruction": (LENGTH,)}, {"tokens": (16,)})
+    model = trace_to_onnx(TOKENISER, {"instruction": (INSTRUCTION_BYTES,)}, {"tokens": (16,)})
     assert {node.op_type for node in model.graph.node} <= ALLOWED
     texts = ["push the red block", "Größe 3, AA a", "nothing known here"]
     given = np.stack([encode(text) for text in texts]).astype(np.float32)
@@ -70,8 +84,3 @@ def test_graph_has_a_policys_operators_and_gives_the_same_tokens() -> None:
 def test_refuses_a_vocabulary_that_is_not_one(words: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="vocabulary"):
         Tokeniser(words)
-
-
-def test_refuses_a_text_that_is_too_long() -> None:
-    with pytest.raises(ValueError, match="129 bytes"):
-        encode("a" * 129)

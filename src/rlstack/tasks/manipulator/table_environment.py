@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from rlstack.arrays import Mask
+from rlstack.arrays import Index, Mask
 from rlstack.tasks.core.learning_environment import GoalStep
 from rlstack.tasks.core.mujoco_environment import Outcome
 from rlstack.tasks.core.pipeline import TermInfo, term_table
@@ -33,6 +34,8 @@ class ChunkStep(GoalStep):
 
 class TableEnvironment(ArmEnvironment):
     """N arms at a :class:`.TableTask`; see :class:`.ArmEnvironment`."""
+
+    _group = 1
 
     @property
     def table(self) -> TableScene:
@@ -78,8 +81,26 @@ class TableEnvironment(ArmEnvironment):
         ]
         return torch.from_numpy(np.nan_to_num(np.concatenate(columns, axis=1)).astype(np.float32))
 
+    def restart_alike(self, group: int) -> None:
+        """Reset all robots; each ``group`` of neighbouring ones, which divides N, begins the same trial.
+
+        Scene, sentence and departures are the same; the cameras' rates, latencies and appearances are not.
+        """
+        self._group = group
+        try:
+            self.restart(torch.arange(self.count))
+        finally:
+            self._group = 1
+
     def chunk_step(self, actions: Tensor) -> ChunkStep:
-        """Apply chunks of actions (N, steps, actions), and reset the robots that are lost, done or out of time.
+        """Apply chunks of actions (N, steps, actions); see :meth:`roll`."""
+        following = iter(actions.detach().unbind(dim=1))
+        return self.roll(lambda: next(following), actions.shape[1])
+
+    def roll(self, act: Callable[[], Tensor], count: int) -> ChunkStep:
+        """Apply ``count`` actions (N, actions), and reset the robots that are lost, done or out of time.
+
+        ``act`` returns each action when its time has come, such as an expert's.
 
         Images are rendered only for the observations that it returns. A robot whose episode ends within the chunk
         holds its joints until the end of it. Call :meth:`observe` once before the first chunk.
@@ -88,8 +109,8 @@ class TableEnvironment(ArmEnvironment):
         steps = np.zeros(self.count, np.intp)
         terms = {name: np.zeros(self.count) for name in self.term_names()}
         last = {name: torch.zeros(0) for name in ("columns", "privileged", "achieved", "desired")}
-        for action in actions.detach().unbind(dim=1):
-            lost, outcome = self._act(action, going)
+        for _ in range(count):
+            lost, outcome = self._act(act(), going)
             for name, term in outcome.terms.items():
                 terms[name] += np.where(going, term, 0.0)
             steps += going
@@ -124,6 +145,12 @@ class TableEnvironment(ArmEnvironment):
             privileged=self.privileged(),
             next_privileged=last["privileged"],
         )
+
+    def _start(self, index: Index) -> None:
+        count = len(index) // self._group
+        trials = self.task.draw(self.robot, self._rng, count, self._starts)
+        trials = replace(trials, departures=self.task.randomisation.draw(self._rng, count))
+        self.scene.start(index, trials.take(np.arange(count).repeat(self._group)))
 
     def _act(self, action: Tensor, going: Mask) -> tuple[Mask, Outcome]:
         """Apply actions (N, actions) where ``going`` (N,); return (N,) which robots are lost, and the outcome."""

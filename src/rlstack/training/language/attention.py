@@ -38,7 +38,7 @@ class Attention(nn.Module):
 
     def _split(self, tokens: Tensor) -> Tensor:
         """Return (batch, heads, tokens, size)."""
-        return tokens.unflatten(-1, (self.heads, self.size)).transpose(1, 2)
+        return tokens.reshape(tokens.shape[0], tokens.shape[1], self.heads, self.size).transpose(1, 2)
 
 
 class Layer(nn.Module):

@@ -77,9 +77,6 @@ class TokenHead(Head):
         super().__init__()
         self.axes, self.bins = axes, bins
         self.logits = nn.Linear(width, axes * bins)
-        self.register_buffer("centres", torch.linspace(-1.0, 1.0, bins))
-
-    centres: Tensor
 
     def loss(self, features: Tensor, actions: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Return the cross-entropy (batch, steps); an action between two bins is shared by them."""
@@ -122,7 +119,7 @@ class TokenHead(Head):
         return self._log(features)
 
     def _split(self, features: Tensor) -> Tensor:
-        return self.logits(features).unflatten(-1, (self.axes, self.bins))
+        return self.logits(features).reshape(features.shape[0], features.shape[1], self.axes, self.bins)
 
     def _log(self, features: Tensor, temperature: float = 1.0) -> Tensor:
         return torch.log_softmax(self._split(features).float() / temperature, dim=-1)
@@ -202,7 +199,7 @@ class FlowHead(Head):
 
     def forward(self, features: Tensor, noise: Tensor | None = None) -> Tensor:
         """Return the actions (batch, steps, axes) that ``noise`` of that shape becomes; None: zeros, its mean."""
-        now = features.new_zeros(1).expand(*features.shape[:-1], self.axes) if noise is None else noise
+        now = torch.zeros_like(features[..., : self.axes]) if noise is None else noise
         for k in range(_FLOW_STEPS):
             now = self._next(features, now, k)
         return now

@@ -168,5 +168,5 @@ class _Eye(nn.Module):
             seen = torch.relu(layer(seen) * (1.0 + scale) + shift)
         points = self.where(self.point(seen))
         patches = functional.avg_pool2d(functional.pad(seen, self.margin), self.pool).flatten(start_dim=2)
-        tokens = self.of_points(points).unflatten(1, (_POINT_TOKENS, -1))
+        tokens = self.of_points(points).reshape(points.shape[0], _POINT_TOKENS, -1)
         return points, torch.cat([tokens, self.of_patches(patches.transpose(1, 2))], dim=1)

@@ -6,16 +6,14 @@ is a polynomial in its bytes modulo three primes: all numbers are whole and stay
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-LENGTH = 128
-"""Bytes of an instruction."""
+from rlstack.interfaces.instruction import split_words
+from rlstack.interfaces.signals import INSTRUCTION_BYTES
 
 NO_WORD, UNKNOWN = 0, 1
 """Tokens that are not of the vocabulary, whose words follow from 2 on."""
@@ -23,24 +21,6 @@ NO_WORD, UNKNOWN = 0, 1
 _PRIMES = (4093, 4091, 4079)
 """Products of two remainders are below 2^24; the three codes together have 36 bits."""
 _BASES = (263, 1009, 2017)
-_WORD = re.compile(rb"[a-z0-9\x80-\xff]+")
-
-
-def split_words(text: str) -> list[str]:
-    """Return the words of a text, in lower case."""
-    return [word.decode("utf-8", "replace") for word in _WORD.findall(text.encode().lower())]
-
-
-def encode(text: str, length: int = LENGTH) -> NDArray[np.uint8]:
-    """Return the bytes (length,) of a text in UTF-8, 0 after its end.
-
-    Raises:
-        ValueError: It is longer.
-    """
-    raw = text.encode()
-    if len(raw) > length:
-        raise ValueError(f"{text!r} has {len(raw)} bytes, and an instruction has at most {length}: shorten it.")
-    return np.frombuffer(raw.ljust(length, b"\0"), dtype=np.uint8).copy()
 
 
 class Tokeniser(nn.Module):
@@ -55,7 +35,7 @@ class Tokeniser(nn.Module):
         ValueError: The vocabulary is empty, has a word twice, something that is not a word, or two words with one code.
     """
 
-    def __init__(self, words: Sequence[str], words_max: int = 16, length: int = LENGTH) -> None:
+    def __init__(self, words: Sequence[str], words_max: int = 16, length: int = INSTRUCTION_BYTES) -> None:
         super().__init__()
         self.words, self.words_max, self.length = tuple(words), words_max, length
         bad = [word for word in words if split_words(word) != [word]]
@@ -69,8 +49,8 @@ class Tokeniser(nn.Module):
         self.register_buffer("numbers", torch.arange(1.0, words_max + 1.0)[:, None])
         self.register_buffer("tokens", torch.arange(2.0, len(words) + 2.0))
         self.register_buffer("codes", torch.zeros(len(words), len(_PRIMES)))
-        given = torch.from_numpy(np.stack([encode(word, length) for word in words])).float()
-        codes, _ = self._codes(given)
+        letters = np.stack([np.frombuffer(word.encode().ljust(length, b"\0"), dtype=np.uint8) for word in words])
+        codes, _ = self._codes(torch.from_numpy(letters).float())
         self.codes = codes[:, 0]
         if len(torch.unique(self.codes, dim=0)) < len(words):
             raise ValueError("vocabulary: two words have the same code: leave one out.")

@@ -1,0 +1,119 @@
+"""Supervised fine-tuning of a vision-language-action policy from demonstrations.
+
+The policy plans chunks of actions (Zhao et al., arXiv 2304.13705) as tokens, by a flow or by regression; see
+:mod:`rlstack.training.language`.
+"""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from rlstack.schema import value
+from rlstack.tasks.core.learning_environment import LearningEnvironment
+from rlstack.training.algorithm import Actor, IterationResult
+from rlstack.training.algorithms.bc import checked_losses
+from rlstack.training.language.actor import LanguageActor, layout_of
+from rlstack.training.language.demonstrations import ChunkReplay, labels_size, open_chunks
+from rlstack.training.language.supervised import Lesson, Supervised, SupervisedSettings
+
+_UPDATES = 10
+"""Updates in an iteration."""
+_STATISTICS = 512
+"""Images from which the standardisation of pixels is computed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VLASFTSettings(SupervisedSettings):
+    """Settings of supervised fine-tuning."""
+
+    demonstrations: int = value(2000, at_least=1)
+    """Number of successful episodes to learn from."""
+    stray: float = value(0.3, at_least=0.0)
+    """Standard deviation of the noise on the expert's executed actions, 0 to 1."""
+
+
+class VLASFT:
+    """Learns from demonstrations alone; see :class:`rlstack.training.algorithm.Algorithm`.
+
+    Its steps count chunks of demonstrations: the robots do not move.
+
+    Raises:
+        UserError: The task's observation does not end with an instruction and images.
+    """
+
+    Settings = VLASFTSettings
+    needs_gradients = False
+
+    def __init__(self, settings: VLASFTSettings, environment: LearningEnvironment) -> None:
+        self.settings, self.environment = settings, environment
+        self.steps_per_iteration = _UPDATES * settings.batch * settings.accumulated
+        layout = layout_of(environment.pipeline, "vla_sft")
+        words = environment.task.text.words
+        self.policy = LanguageActor(layout, words, environment.pipeline.action_size, settings)
+        self.generator = torch.Generator().manual_seed(torch.initial_seed() % 2**63)
+        self.learner = Supervised(settings, self.policy, self.generator, labels_size(environment))
+        self._shown: ChunkReplay | None = None
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._begun = False
+
+    def open(self, folder: Path | None) -> None:
+        """Open the demonstrations in a run's folder; existing ones are reused."""
+        settings = self.settings
+        if folder is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="rlstack-chunks-")
+            folder = Path(self._temporary.name)
+        drawing = torch.Generator().manual_seed(torch.initial_seed() % 2**63)  # resuming draws batches as before
+        self._shown = open_chunks(
+            self.environment, self.policy, folder, settings.demonstrations, settings.stray, drawing
+        )
+        if not self._begun:
+            normalise(self.policy, self._shown)
+
+    def iterate(self, done: float) -> IterationResult:
+        """Learn from demonstrations; raise ``NotFinite`` naming the term that is not finite."""
+        if self._shown is None:
+            self.open(None)
+        assert self._shown is not None
+        self._begun = True
+        drawn = lessons(self._shown, self.settings.batch, self.generator)
+        losses = [self.learner.update(drawn, done) for _ in range(_UPDATES)]
+        logged = {name: torch.stack([one[name] for one in losses]).mean().item() for name in losses[0]}
+        return IterationResult(0.0, 0.0, checked_losses(logged))
+
+    def actor(self) -> Actor:
+        """Return a copy of the current actor."""
+        return copy.deepcopy(self.policy).eval().requires_grad_(False)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return network, optimiser and random state; the demonstrations stay in their files."""
+        return {"learner": self.learner.state_dict(), "begun": self._begun}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the state that :meth:`state_dict` returned."""
+        self.learner.load_state_dict(state["learner"])
+        self._begun = state["begun"]
+
+
+def normalise(policy: LanguageActor, shown: ChunkReplay) -> None:
+    """Set a policy's normalisation to that of demonstrations."""
+    policy.network.normalise_by(shown.state)
+    some = np.linspace(0, len(shown) - 1, min(_STATISTICS, len(shown))).astype(np.intp)
+    policy.network.standardise_by(shown.images(some))
+
+
+def lessons(shown: ChunkReplay, size: int, generator: torch.Generator) -> Iterator[Lesson]:
+    """Yield random chunks."""
+    while True:
+        drawn = torch.randint(len(shown), (size,), generator=generator)
+        yield Lesson(shown.seen(drawn), shown.action[drawn], shown.inside[drawn], shown.labels[drawn])
+
+
+ALGORITHM = VLASFT

@@ -1,0 +1,130 @@
+"""The policy in a file: from instruction, images and proprioception to chunks of actions, which are its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from rlstack.errors import UserError
+from rlstack.schema import value
+from rlstack.tasks.core.pipeline import Pipeline
+from rlstack.tasks.manipulator.camera_observations import CameraImages, Instruction
+from rlstack.training.algorithm import Actor
+from rlstack.training.language.heads import Head, HeadName, make_head
+from rlstack.training.language.network import Network, NetworkSettings
+from rlstack.training.language.tokeniser import Tokeniser
+
+
+class Seen(NamedTuple):
+    """What the network gets of a batch of observations."""
+
+    state: Tensor
+    """(batch, columns) proprioception."""
+    tokens: Tensor
+    """(batch, words) of the tokeniser, whole numbers."""
+    images: Tensor
+    """(batch, cameras, rows, columns, 3), 0 to 255; uint8 where stored."""
+
+    def take(self, index: Tensor) -> Seen:
+        """Return those at ``index``."""
+        return Seen(*(part[index] for part in self))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Parts of an observation: proprioception, then the instruction's bytes, then images.
+
+    Args:
+        state: Columns of proprioception.
+        images: Cameras, rows, columns, 3.
+        length: Bytes of the instruction.
+    """
+
+    state: int
+    images: tuple[int, int, int, int]
+    length: int
+
+    def split(self, observation: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return proprioception (batch, columns), bytes (batch, length), images (batch, cameras, rows, columns, 3)."""
+        end = self.state + self.length
+        images = observation[:, end:].reshape(-1, *self.images)
+        return observation[:, : self.state], observation[:, self.state : end], images
+
+
+def layout_of(pipeline: Pipeline, algorithm: str) -> Layout:
+    """Return the parts of a task's observation.
+
+    Raises:
+        UserError: It does not end with an instruction and images.
+    """
+    rows, kinds = pipeline.table(), list(pipeline.terms)
+    if len(rows) < 3 or not isinstance(kinds[-1], CameraImages) or not isinstance(kinds[-2], Instruction):
+        raise UserError(
+            f"algorithm: {algorithm} is not allowed: this task's observation does not end with an instruction and"
+            " images. Choose a task with sentences, such as table_push."
+        )
+    return Layout(rows[-2].start, kinds[-1].shape, rows[-2].size)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicySettings:
+    """The policy's network, head and chunk."""
+
+    network: NetworkSettings = NetworkSettings()
+    head: HeadName = "tokens"
+    """How actions come from the network: bins of each axis, a flow from noise, or directly."""
+    bins: int = value(33, at_least=3)
+    """Bins of each action axis of the head ``tokens``."""
+    chunk: int = value(4, at_least=1)
+    """Actions planned, and executed before the next plan."""
+
+
+class LanguageActor(Actor):
+    """A network with a head, and the rest of its last chunk as memory.
+
+    Args:
+        layout: Parts of the observation.
+        words: Vocabulary.
+        actions: Action axes.
+        settings: Network, head and chunk.
+    """
+
+    def __init__(self, layout: Layout, words: tuple[str, ...], actions: int, settings: PolicySettings) -> None:
+        super().__init__()
+        self.layout, self.settings, self.actions, self.chunk = layout, settings, actions, settings.chunk
+        self.tokeniser = Tokeniser(words, settings.network.words, layout.length)
+        self.network = Network(layout.state, layout.images, self.tokeniser.size, settings.chunk, settings.network)
+        self.head: Head = make_head(settings.head, settings.network.width, actions, settings.bins)
+        ahead = settings.chunk - 1
+        self.memory: Mapping[str, tuple[int, ...]] = {"ahead": (ahead, actions), "left": (1,)} if ahead else {}
+
+    def seen(self, observation: Tensor) -> Seen:
+        """Return what the network gets of observations (batch, columns)."""
+        state, text, images = self.layout.split(observation)
+        return Seen(state, self.tokeniser(text), images)
+
+    def features(self, seen: Seen) -> Tensor:
+        """Return features (batch, chunk, width)."""
+        found: Tensor = self.network(*seen)
+        return found
+
+    def plan(self, observation: Tensor) -> Tensor:
+        """Return deterministic chunks (batch, chunk, actions) for observations (batch, columns)."""
+        planned: Tensor = self.head(self.features(self.seen(observation)))
+        return planned
+
+    def forward(self, observation: Tensor, memory: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the present action (batch, actions) and the rest of the chunk with its length."""
+        planned = self.plan(observation)
+        if not self.memory:
+            return planned[:, 0], {}
+        left = memory["left"]
+        over = (left < 0.5).float()
+        ahead = torch.cat([memory["ahead"], torch.zeros_like(planned[:, :1])], dim=1)
+        chosen = over[:, :, None] * planned + (1.0 - over)[:, :, None] * ahead
+        left = over * (self.chunk - 1) + (1.0 - over) * (left - 1.0)
+        return chosen[:, 0], {"ahead": chosen[:, 1:], "left": left}

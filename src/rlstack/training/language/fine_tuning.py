@@ -1,0 +1,123 @@
+"""What the algorithms share that go on from a supervised vision-language-action policy."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rlstack.errors import UserError
+from rlstack.schema import value
+from rlstack.tasks.core.learning_environment import LearningEnvironment
+from rlstack.training.algorithm import Actor
+from rlstack.training.language.actor import LanguageActor, PolicySettings, layout_of
+from rlstack.training.language.rollouts import Rollouts, check_sparse
+from rlstack.training.run_folder import load_checkpoint
+
+
+@dataclass(frozen=True, kw_only=True)
+class FineTuningSettings(PolicySettings):
+    """Settings of learning from one's own trials; network, head and chunk are those of the run to go on from."""
+
+    pretrained: str = value("")
+    """Folder of the run to go on from, of vla_sft or another algorithm of this family."""
+
+
+class FineTuning:
+    """A policy that goes on from another run's, and its rollouts.
+
+    Args:
+        settings: Where to go on from.
+        environment: Its robots.
+        algorithm: The algorithm's name.
+        temperature: Of the samples in rollouts.
+
+    Raises:
+        UserError: The task has no instruction or images, or its rewards are not sparse.
+    """
+
+    needs_gradients = False
+
+    def __init__(
+        self, settings: FineTuningSettings, environment: LearningEnvironment, algorithm: str, temperature: float
+    ) -> None:
+        self.environment: Any = environment
+        self._name, self._pretrained, self._loaded = algorithm, settings.pretrained, False
+        layout = layout_of(environment.pipeline, algorithm)
+        check_sparse(environment.task, algorithm)
+        words = environment.task.text.words
+        self.policy = LanguageActor(layout, words, environment.pipeline.action_size, settings)
+        self.generator = torch.Generator().manual_seed(torch.initial_seed() % 2**63)
+        self.rollouts = Rollouts(environment, self.policy, temperature, self.generator)
+
+    def open(self, folder: Path | None) -> None:
+        """Load the policy to go on from, unless resuming."""
+        self.load_pretrained()
+
+    def load_pretrained(self) -> None:
+        """Load the policy to go on from, unless one is loaded.
+
+        Raises:
+            UserError: No run is named, or its policy is missing or of another size or vocabulary.
+        """
+        if not self._loaded:
+            self.policy.load_state_dict(_weights_of(self._pretrained, self.policy))
+            self._loaded = True
+            self.refer()
+
+    def refer(self) -> None:
+        """Keep the loaded policy as a reference, if the algorithm needs one."""
+        return None
+
+    def actor(self) -> Actor:
+        """Return a copy of the current actor."""
+        return copy.deepcopy(self.policy).eval().requires_grad_(False)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return policy, environment and random state."""
+        parts = {"actor": self.policy.state_dict(), "environment": self.environment.state_dict()}
+        parts["observation"] = self.rollouts.observation
+        return copy.deepcopy({**parts, "random": self.generator.get_state(), "loaded": self._loaded})
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the state that :meth:`state_dict` returned."""
+        self.policy.load_state_dict(state["actor"])
+        self.environment.load_state_dict(state["environment"])
+        self.generator.set_state(state["random"])
+        self._loaded = state["loaded"]
+        self.rollouts.observation = state["observation"]
+
+
+def _weights_of(pretrained: str, policy: LanguageActor) -> dict[str, Any]:
+    """Return the best policy's weights of a run, or the latest if it has evaluated none.
+
+    Raises:
+        UserError: No run is named, or its policy is missing or does not fit.
+    """
+    where = "algorithm_settings: pretrained:"
+    if not pretrained:
+        raise UserError(
+            f"{where} is empty: name the folder of a run of vla_sft on this task, such as runs/table_push-001."
+        )
+    state = load_checkpoint(Path(pretrained))
+    learned = state["algorithm"]
+    best = state.get("best") or {}
+    weights: dict[str, Any] = best.get("actor") or learned.get("actor") or learned.get("learner", {}).get("actor", {})
+    held, wanted = ({n: tuple(t.shape) for n, t in one.items()} for one in (weights, policy.state_dict()))
+    if "tokeniser.codes" not in held:
+        raise UserError(f"{where} {pretrained} has no policy with an instruction: name a run of vla_sft.")
+    codes = policy.state_dict()["tokeniser.codes"]
+    if held["tokeniser.codes"] != wanted["tokeniser.codes"] or not torch.equal(weights["tokeniser.codes"], codes):
+        raise UserError(f"{where} {pretrained} has another vocabulary than this task: train with vla_sft on it first.")
+    different = sorted(name for name in {**held, **wanted} if held.get(name) != wanted.get(name))
+    if different:
+        name = different[0]
+        raise UserError(
+            f"{where} {pretrained} does not fit: {len(different)} tensors differ, first '{name}', which is"
+            f" {held.get(name, 'missing')} there and {wanted.get(name, 'missing')} here. Give network, head, bins and"
+            " chunk as in its recipe, and the same robot and cameras."
+        )
+    return weights

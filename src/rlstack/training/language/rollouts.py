@@ -1,0 +1,178 @@
+"""Rollouts of a vision-language-action policy, one step for each chunk of actions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlstack.errors import UserError
+from rlstack.tasks.core.learning_environment import failed
+from rlstack.training.algorithm import check_observation
+from rlstack.training.language.actor import LanguageActor, Seen
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """Chunks of T steps of N robots; (T, N, ...) each."""
+
+    seen: Seen
+    privileged: Tensor
+    """(T, N, columns) what a critic may know."""
+    choice: Tensor
+    """What the head sampled; see :class:`rlstack.training.language.heads.Head`."""
+    action: Tensor
+    """(T, N, chunk, actions)."""
+    log_prob: Tensor
+    """(T, N, chunk, actions) of the choice."""
+    inside: Tensor
+    """(T, N, chunk) 1 for actions before the end of the episode, and 0 after."""
+    reward: Tensor
+    """(T, N): of the chunk, 0 to 1 in an episode; see :func:`reward_of`."""
+    done: Tensor
+    """(T, N) bool: whether the episode ended in the chunk."""
+    success: Tensor
+    """(T, N) bool: whether it ended with success."""
+    lost: Tensor
+    """(T, N) bool: whether it failed before its time was out."""
+
+    def flat(self) -> dict[str, Any]:
+        """Return all steps of all robots, (T * N, ...) each, by name."""
+        named = {name: part for name, part in vars(self).items() if name != "seen"}
+        seen = Seen(*(part.flatten(end_dim=1) for part in self.seen))
+        return {"seen": seen, **{name: part.flatten(end_dim=1) for name, part in named.items()}}
+
+
+class Rollouts:
+    """Rolls out a policy that samples its actions.
+
+    Args:
+        environment: N robots; see :meth:`rlstack.tasks.manipulator.table_environment.TableEnvironment.chunk_step`.
+        policy: The policy.
+        temperature: Of its samples; above 1 they explore more.
+        generator: Draws the samples.
+    """
+
+    def __init__(self, environment: Any, policy: LanguageActor, temperature: float, generator: torch.Generator) -> None:
+        self.environment, self.policy = environment, policy
+        self._temperature, self._generator = temperature, generator
+        self.observation: Tensor | None = None
+        """(N, columns) of the present; None: not observed yet."""
+
+    def begin(self) -> None:
+        """Observe the present, after the environment was reset."""
+        self.observation = self.environment.observe()[0]
+
+    def collect(self, steps: int, until_done: bool = False) -> Chunks:
+        """Return the next chunks.
+
+        Args:
+            steps: Largest T.
+            until_done: Whether robots end at most one episode each, and T is no larger than that needs; the
+                environment must not reset them.
+        """
+        environment, policy = self.environment, self.policy
+        observation = environment.observe()[0] if self.observation is None else self.observation
+        going = torch.ones(environment.count, dtype=torch.bool)
+        kept: list[dict[str, Any]] = []
+        for _ in range(steps):
+            privileged = environment.privileged()
+            with torch.no_grad():
+                seen = policy.seen(observation)
+                features = policy.features(seen)
+                action, choice = policy.head.sample(features, self._temperature, self._generator)
+                log_prob, _ = policy.head.log_prob(features, choice, self._temperature)
+            result = environment.chunk_step(action)
+            observation = result.actor
+            inside = (torch.arange(policy.chunk) < result.steps[:, None]) & going[:, None]
+            done = result.done & going
+            kept.append(
+                {
+                    "seen": seen._replace(images=seen.images.to(torch.uint8)),
+                    "privileged": privileged,
+                    "choice": choice,
+                    "action": action.clamp(-1.0, 1.0),
+                    "log_prob": log_prob,
+                    "inside": inside.float(),
+                    "reward": reward_of(result, environment.task.steps) * going.float(),
+                    "done": done,
+                    "success": done & result.success,
+                    "lost": done & failed(result),
+                }
+            )
+            if until_done:
+                going = going & ~done
+                if not going.any():
+                    break
+        self.observation = observation
+        check_observation(observation, environment.pipeline.table(), "The observation term '{}' is not finite")
+        seen = Seen(*(torch.stack(parts) for parts in zip(*(one["seen"] for one in kept))))
+        names = [name for name in kept[0] if name != "seen"]
+        return Chunks(seen, **{name: torch.stack([one[name] for one in kept]) for name in names})
+
+
+def reward_of(result: Any, steps: int) -> Tensor:
+    """Return the reward (N,) of a chunk: 1 for an episode that ends with success, and its share of successful steps.
+
+    Unlike the task's, which is -1 for each step without success, it does not make losing an episode early attractive.
+
+    Args:
+        result: Of the chunk.
+        steps: Steps of an episode.
+    """
+    achieved = (result.reward + result.steps) / steps
+    return achieved + (result.done & result.success).float()
+
+
+def check_sparse(task: Any, algorithm: str) -> None:
+    """Raise ``UserError`` if a task's rewards are not sparse."""
+    if getattr(task, "rewards", "sparse") != "sparse":
+        raise UserError(
+            f"task_settings: rewards: {task.rewards} is not allowed with {algorithm}, which learns from success alone:"
+            " set it to sparse."
+        )
+
+
+def advantages(reward: Tensor, value: Tensor, last: Tensor, done: Tensor, gamma: float, decay: float) -> Tensor:
+    """Return generalised advantage estimates (T, N) (Schulman et al., arXiv 1506.02438).
+
+    An episode's end is final, also by time: the critic knows its age, and nothing is earned after it.
+
+    Args:
+        reward: (T, N).
+        value: (T, N) of the states before.
+        last: (N,) value of the states after the last step.
+        done: (T, N) bool.
+        gamma: Discount for each step.
+        decay: Lambda.
+    """
+    found, following, estimate = torch.zeros_like(reward), last, torch.zeros_like(last)
+    for k in reversed(range(len(reward))):
+        goes_on = 1.0 - done[k].float()
+        wrong = reward[k] + gamma * goes_on * following - value[k]
+        estimate = wrong + gamma * decay * goes_on * estimate
+        found[k], following = estimate, value[k]
+    return found
+
+
+def group_advantages(earned: Tensor, least: float, most: float) -> tuple[Tensor, Tensor]:
+    """Return the advantages (groups, members) within groups, and (groups,) bool which groups teach anything.
+
+    Args:
+        earned: (groups, members) return of each episode, 0 to 1 or a bit more.
+        least: Least mean of a group's success to be kept.
+        most: Largest mean of it.
+    """
+    mean, spread = earned.mean(dim=1, keepdim=True), earned.std(dim=1, keepdim=True)
+    share = mean[:, 0].clamp(max=1.0)
+    return (earned - mean) / (spread + 1e-4), (share >= least) & (share <= most) & (spread[:, 0] > 1e-4)
+
+
+def totals(parts: Sequence[Chunks]) -> dict[str, float]:
+    """Return success, share of lost episodes, and number of episodes that ended in rollouts."""
+    names = ("done", "success", "lost")
+    done, success, lost = (sum(float(getattr(one, name).sum()) for one in parts) for name in names)
+    return {"success": success / max(done, 1.0), "lost": lost / max(done, 1.0), "episodes": done}

@@ -1,0 +1,138 @@
+"""Supervised updates of a vision-language-action policy."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from rlstack.schema import value
+from rlstack.training.algorithm import cosine_decay
+from rlstack.training.language.actor import LanguageActor, PolicySettings, Seen
+from rlstack.training.optimisers import AdamW
+from rlstack.training.vision_encoder import shifted
+
+Precision = Literal["float32", "bfloat16"]
+
+_WARM_UP = 0.03
+"""Share of the run in which the learning rate rises."""
+
+
+@contextmanager
+def reduced(precision: Precision) -> Iterator[None]:
+    """Run convolutions and products in a precision; bfloat16 needs a processor that has it, or is slow."""
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bfloat16"):
+        yield
+
+
+@dataclass(frozen=True, kw_only=True)
+class SupervisedSettings(PolicySettings):
+    """Settings of a policy and its supervised updates."""
+
+    learning_rate: float = value(1e-3, above=0.0)
+    """Largest learning rate; it decays to 0 along a cosine."""
+    weight_decay: float = value(1e-4, at_least=0.0)
+    batch: int = value(128, at_least=1)
+    """Batch size of an update."""
+    accumulated: int = value(1, at_least=1)
+    """Batches whose gradients make an update."""
+    precision: Precision = "float32"
+    """Of convolutions and matrix products; bfloat16 is twice as fast on processors that have it, such as those with
+    AVX-512 BF16."""
+    labels: float = value(1.0, at_least=0.0)
+    """Weight of the loss on where the object and its goal are, which only a simulator knows, in training; 0: learn from
+    actions alone."""
+    shift: int = value(1, at_least=0)
+    """Largest random shift of images, pixels."""
+    brightness: float = value(0.1, at_least=0.0, at_most=0.9)
+    """Largest random change of an image's brightness, as a share."""
+
+
+class Lesson(NamedTuple):
+    """A batch of chunks to learn."""
+
+    seen: Seen
+    action: Tensor
+    """(batch, chunk, actions)."""
+    inside: Tensor
+    """(batch, chunk) 1 for actions that count."""
+    labels: Tensor | None = None
+    """(batch, labels) what only the simulator knows; None: nothing."""
+
+
+class Supervised:
+    """Trains a policy on chunks of actions.
+
+    Args:
+        settings: Its settings.
+        actor: The policy.
+        generator: Draws augmentations.
+        labels: Number of labels; 0: none.
+    """
+
+    def __init__(
+        self, settings: SupervisedSettings, actor: LanguageActor, generator: torch.Generator, labels: int = 0
+    ) -> None:
+        self.settings, self.actor, self.generator = settings, actor, generator
+        self._guess = nn.Linear(settings.network.width, labels) if labels and settings.labels else None
+        guess = [] if self._guess is None else [*self._guess.parameters()]
+        self._parameters = [*actor.parameters(), *guess]
+        self._optimiser = AdamW(self._parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay)
+
+    def update(self, lessons: Iterator[Lesson], share: float) -> dict[str, Tensor]:
+        """Update the policy once; return the losses.
+
+        Args:
+            lessons: Batches to learn.
+            share: Completed share of the updates.
+        """
+        settings = self.settings
+        rate = cosine_decay(settings.learning_rate, 0.0, share) * min(1.0, (share + 1e-3) / _WARM_UP)
+        for group in self._optimiser.param_groups:
+            group["lr"] = rate
+        self._optimiser.zero_grad(set_to_none=True)
+        logged: list[dict[str, Tensor]] = []
+        for _ in range(settings.accumulated):
+            seen, actions, inside, labels = next(lessons)
+            seen = seen._replace(images=augmented(seen.images, settings.shift, settings.brightness, self.generator))
+            with reduced(settings.precision):
+                features = self.actor.features(seen)
+                wrong = self.actor.head.loss(features, actions, self.generator)
+            loss = (wrong * inside).sum() / inside.sum()
+            losses = {"actions": loss.detach()}
+            if self._guess is not None and labels is not None:
+                where = (self._guess(features.float().mean(dim=1)) - labels).abs().mean()
+                loss, losses["labels"] = loss + settings.labels * where, where.detach()
+            (loss / settings.accumulated).backward()  # type: ignore[no-untyped-call]
+            logged.append(losses)
+        nn.utils.clip_grad_norm_(self._parameters, 1.0)
+        self._optimiser.step()
+        return {name: torch.stack([one[name] for one in logged]).mean() for name in logged[0]}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return network, optimiser and random state."""
+        state = {"actor": self.actor.state_dict(), "optimiser": self._optimiser.state_dict()}
+        state["guess"] = {} if self._guess is None else self._guess.state_dict()
+        return copy.deepcopy({**state, "random": self.generator.get_state()})
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the state that :meth:`state_dict` returned."""
+        self.actor.load_state_dict(state["actor"])
+        if self._guess is not None:
+            self._guess.load_state_dict(state["guess"])
+        self._optimiser.load_state_dict(state["optimiser"])
+        self.generator.set_state(state["random"])
+
+
+def augmented(images: Tensor, shift: int, brightness: float, generator: torch.Generator) -> Tensor:
+    """Return images (batch, cameras, rows, columns, 3), 0 to 255, each shifted and with another brightness."""
+    moved = shifted(images, shift, generator)
+    if not brightness:
+        return moved
+    scale = 1.0 + brightness * (2.0 * torch.rand((len(images), images.shape[1], 1, 1, 1), generator=generator) - 1.0)
+    return (moved * scale).clamp(0.0, 255.0)

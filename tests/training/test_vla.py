@@ -1,0 +1,194 @@
+"""Vision-language-action policies: supervised, then by their own trials, resumed, and in a policy file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rlstack.errors import UserError
+from rlstack.interfaces.instruction import encoded
+from rlstack.policies import load_policy
+from rlstack.sim.arms.visual_randomization import AppearanceRange
+from rlstack.tasks.catalog.arm_push import PushTask
+from rlstack.tasks.catalog.table_push import TablePushTask
+from rlstack.tasks.manipulator.cameras import CameraRange
+from rlstack.training.algorithms.vla_grpo import VLAGRPO, VLAGRPOSettings
+from rlstack.training.algorithms.vla_ppo import VLAPPO, VLAPPOSettings
+from rlstack.training.algorithms.vla_rejection import VLARejection, VLARejectionSettings
+from rlstack.training.algorithms.vla_sft import VLASFT, VLASFTSettings
+from rlstack.training.export import PolicyGraph, TorchPolicy, export_policy, make_contract
+from rlstack.training.language.actor import Seen
+from rlstack.training.language.network import NetworkSettings
+from rlstack.training.language.supervised import Lesson
+from rlstack.training.run_folder import save_checkpoint
+from tests.support.arms import small_panda
+
+PANDA = small_panda(16)
+TASK = TablePushTask(episode_s=1.0, pictures=CameraRange(look=AppearanceRange(shadows=0.0)))
+SMALL = NetworkSettings(channels=(8, 8), points=4, width=16, heads=2, layers=1, decoder_layers=1)
+SFT = VLASFTSettings(network=SMALL, demonstrations=2, batch=16)
+
+
+@pytest.fixture(autouse=True)
+def few_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rlstack.tasks.manipulator.environment.STARTS", 32)
+
+
+def environment(count: int = 4, task: Any = TASK) -> Any:
+    torch.manual_seed(0)
+    return task.environment(PANDA, task.pipeline(PANDA), count, "cpu", 0)
+
+
+def supervised(settings: VLASFTSettings = SFT) -> VLASFT:
+    return VLASFT(settings, environment(task=replace(TASK, episode_s=4.0)))
+
+
+def pretrained(folder: Path) -> str:
+    """Return a run whose policy has learned nothing."""
+    save_checkpoint(folder, {"algorithm": supervised().state_dict()})
+    return str(folder)
+
+
+def test_learns_demonstrations_and_resumes_exactly(tmp_path: Path) -> None:
+    one = supervised()
+    one.open(tmp_path)
+    losses = [one.iterate(k / 12).scalars["loss/actions"] for k in range(4)]
+    assert losses[-1] < 0.9 * losses[0]
+    other = supervised()
+    other.load_state_dict(one.state_dict())
+    other.open(tmp_path)  # the demonstrations are there
+    assert other.iterate(0.5).scalars == one.iterate(0.5).scalars
+
+
+def test_demonstrations_show_the_experts_actions_without_its_noise(tmp_path: Path) -> None:
+    one = supervised(settings=replace(SFT, demonstrations=1, stray=0.5))
+    one.open(tmp_path)
+    shown = one._shown
+    assert shown is not None
+    assert (shown.action.abs() <= 1.0).all() and shown.inside.min() >= 0.0
+    # saturated where the expert is far away, whatever the noise
+    assert (shown.action[0].abs().max(dim=1)[0] > 0.99).all()
+    assert (shown.tokens[0] > 1.0).sum() >= 3  # known words
+    assert shown.labels[:, 3:5].norm(dim=1)[0] == pytest.approx(10.0 * TASK.push_m, abs=0.01)  # the goal, dm
+    assert shown.images(np.array([0])).float().std() > 1.0
+
+
+@pytest.mark.parametrize(("head", "scale"), [("tokens", 4.0), ("flow", 1.5)])
+def test_file_is_the_policy(head: Any, scale: float, tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    one = VLASFT(replace(SFT, head=head, chunk=3), environment(1))
+    with torch.no_grad():  # an untrained network hardly depends on what it sees
+        for weight in one.policy.parameters():
+            weight.mul_(scale)
+    graph = PolicyGraph(TASK.pipeline(PANDA), one.actor(), TASK.inputs)
+    contract = make_contract("words", "table_push", TASK, PANDA, graph, training={}, evaluation={})
+    export_policy(graph, contract, PANDA, tmp_path / "policy.onnx")  # it compares both over 1,000 observations
+    policy, twin = load_policy(tmp_path / "policy.onnx", robot=PANDA), TorchPolicy(graph, contract, PANDA)
+    rng, joints = np.random.default_rng(0), np.array([drive.rest for drive in PANDA.drives])
+    moved = set()
+    for text in ("push the red cube to the left", "push the blue tile away"):
+        inputs = {"joint_position": joints, "joint_velocity": 0.0 * joints, "instruction": encoded(text)}
+        inputs |= {"scene_image": rng.integers(0, 256, (16, 16, 3)), "scene_image_age": np.array([0.05])}
+        policy.reset()
+        twin.reset()
+        for _ in range(7):
+            command = policy.step(inputs)["joint_target"]
+            same = twin.step({n: a[None] for n, a in inputs.items()})["joint_target"][0]
+            np.testing.assert_allclose(command, same, atol=1e-5)
+        moved.add(tuple(np.round(command, 4)))
+    assert len(moved) == 2, "words or images change the command"
+
+
+def updated(parts: int) -> tuple[float, float]:
+    """Return loss and sum of weights after an update on one batch in some parts."""
+    settings = replace(SFT, batch=8 // parts, accumulated=parts, shift=0, brightness=0.0)
+    one = VLASFT(settings, environment(1))
+    draw = torch.Generator().manual_seed(0)
+    seen = one.policy.seen(torch.rand(8, one.environment.pipeline.size, generator=draw))
+    action, labels = torch.rand(8, 4, 3, generator=draw), torch.rand(8, 6, generator=draw)
+    each = zip(*(part.chunk(parts) for part in (*seen, action, labels)))
+    lessons = (Lesson(Seen(*part[:3]), part[3], torch.ones(len(part[3]), 4), part[4]) for part in each)
+    losses = one.learner.update(lessons, 0.5)
+    assert losses["labels"] > 0.0
+    return losses["actions"].item(), sum(weight.detach().abs().sum().item() for weight in one.policy.parameters())
+
+
+def test_accumulated_gradients_are_those_of_the_whole_batch() -> None:
+    assert updated(2) == pytest.approx(updated(1), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "settings"),
+    [
+        (VLAPPO, VLAPPOSettings(network=SMALL, rollout=3, warm_up=1, batch=8, kl=0.1)),
+        (VLAGRPO, VLAGRPOSettings(network=SMALL, group=2, batch=8)),
+        (VLARejection, VLARejectionSettings(network=SMALL, batch=8)),
+    ],
+    ids=lambda one: one.__name__ if isinstance(one, type) else "",
+)
+def test_goes_on_from_a_run_and_resumes_exactly(
+    algorithm: Any, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # so short an episode has no success: every other robot's counts
+    module = "rlstack.training.language.rollouts"
+    original = __import__(module, fromlist=["Rollouts"]).Rollouts.collect
+
+    def lucky(self: Any, *arguments: Any, **options: Any) -> Any:
+        chunks = original(self, *arguments, **options)
+        won = chunks.done & (torch.arange(chunks.done.shape[1]) % 2 == 0)
+        return replace(chunks, success=won, reward=won.float())
+
+    monkeypatch.setattr(f"{module}.Rollouts.collect", lucky)
+    settings = replace(settings, pretrained=pretrained(tmp_path))
+    one = algorithm(settings, environment())
+    one.open(None)
+    before = [weight.clone() for weight in one.policy.parameters()]
+    torch.testing.assert_close(before, [*supervised().policy.parameters()])
+    for k in range(2):
+        result = one.iterate(0.2 * k)
+    assert any(not torch.equal(a, b) for a, b in zip(before, one.policy.parameters()))
+    assert np.isfinite(list(result.logged().values())).all()
+    state = one.state_dict()
+    after = one.iterate(0.5).logged()
+    other = algorithm(replace(settings, pretrained="gone"), environment())
+    other.load_state_dict(state)
+    other.open(None)
+    assert other.iterate(0.5).logged() == after
+    torch.testing.assert_close([*one.policy.parameters()], [*other.policy.parameters()])
+
+
+def test_groups_begin_alike() -> None:
+    env = environment()
+    env.restart_alike(2)
+    scene = env.scene
+    for array in (scene.goal, scene.asked["instruction"], scene.asked["beside_position"], env.worlds.joint_position):
+        assert np.array_equal(array[0], array[1]) and np.array_equal(array[2], array[3])
+    assert not np.array_equal(scene.goal[0], scene.goal[2])
+    env.restart(torch.arange(4))
+    assert not np.array_equal(scene.goal[0], scene.goal[1])
+
+
+def test_refuses_what_it_cannot_go_on_from(tmp_path: Path) -> None:
+    def opened(settings: VLAPPOSettings) -> None:
+        VLAPPO(settings, environment(1)).open(None)
+
+    with pytest.raises(UserError, match="pretrained: is empty: name the folder"):
+        opened(VLAPPOSettings(network=SMALL))
+    (tmp_path / "run").mkdir()
+    run = pretrained(tmp_path / "run")
+    with pytest.raises(UserError, match=r"tensors differ, first 'head\.logits\.bias'"):
+        opened(VLAPPOSettings(network=SMALL, bins=11, pretrained=run))
+    (tmp_path / "other").mkdir()
+    save_checkpoint(tmp_path / "other", {"algorithm": {"actor": {}}})
+    with pytest.raises(UserError, match="no policy with an instruction"):
+        opened(VLAPPOSettings(network=SMALL, pretrained=str(tmp_path / "other")))
+    with pytest.raises(UserError, match="group: 3 is not allowed"):
+        VLAGRPO(VLAGRPOSettings(network=SMALL, group=3), environment(4))
+    pushing = PushTask()
+    with pytest.raises(UserError, match="does not end with an instruction and images"):
+        VLASFT(SFT, pushing.environment(PANDA, pushing.pipeline(PANDA), 1, "cpu", 0))
