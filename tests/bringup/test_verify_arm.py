@@ -16,6 +16,7 @@ from rlstack.errors import UserError
 from rlstack.kinds.manipulator.verification import task_of
 from rlstack.policies import load_policy, write_policy
 from rlstack.tasks.catalog.arm_reach import ReachTask
+from rlstack.tasks.catalog.table_push import TablePushTask
 from rlstack.tasks.manipulator.trials import ArmNoise
 from rlstack.verification.manipulation_score import score_arm
 from rlstack.verification.manipulation_trials import judged
@@ -52,6 +53,24 @@ def test_a_policy_that_goes_nowhere_near_is_tried_recorded_and_fails(tmp_path: P
     assert "rewards" not in verified.table()
     assert data["provenance"]["settings"] == {"tolerance_m": 0.02, "episode_s": 1.0, "motion.speed_m_s": 0.3}
     assert "Distance to the goal" in page and (tmp_path / "distances.png").stat().st_size > 1000
+
+
+def test_an_instructed_policy_has_rows_for_words_that_it_knows_and_for_none(tmp_path: Path) -> None:
+    settings = {"blocks": 2, "episode_s": 1.0}
+    names, words = ("joint_position", "instruction"), TablePushTask().text.words
+    still = write_posture_policy(tmp_path / "policy.onnx", ROBOT, REST, task="table_push", inputs=names, words=words)
+    policy = trained_with(settings, still)
+    verified = verify(policy, backends=["batch", "mujoco"], topics=False, episodes=2, robot="panda", margins=["none"])
+    data = json.loads((tmp_path / "verify_in_process.json").read_text())
+    rows = ["batch", "batch, unseen words", "batch, no instruction", "batch, another instruction", "mujoco"]
+    assert list(data["backends"]) == rows and not verified.passed
+    said = " ".join(data["reasons"])
+    assert all(
+        data["backends"][row]["success"] == 0.0 and "what the sentence means" in data["backends"][row]["done"]
+        for row in rows
+    )
+    assert "batch, unseen words" in said and "batch, no instruction: success" not in said, "it must fail there"
+    assert data["provenance"]["settings"]["blocks"] == 2
 
 
 def test_tasks_of_arms_alone_are_verified_so_as_policies_were_trained_on_them(tmp_path: Path) -> None:
