@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from rlstack.interfaces.instruction import TextInput
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.policies import contract_for, write_policy
-from rlstack.robots import load_robot
+from rlstack.robots import RobotSpec, load_robot
 
 Array = NDArray[np.float64]
 
@@ -85,6 +85,10 @@ def _tensor(name: str, shape: tuple[int | str, ...]) -> onnx.ValueInfoProto:
 
 def small_panda(pixels: int) -> Manipulator:
     """Return the Panda with cameras of so many pixels each way, which are rendered soon."""
-    robot = load_robot("panda")
+    return small(load_robot("panda"), pixels)
+
+
+def small(robot: RobotSpec, pixels: int) -> Manipulator:
+    """Return an arm with cameras of so many pixels each way."""
     assert isinstance(robot, Manipulator)
     return replace(robot, cameras={n: replace(c, width=pixels, height=pixels) for n, c in robot.cameras.items()})

@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from rlstack.errors import UserError
 from rlstack.interfaces.instruction import decoded, split_words
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.robots import load_robot
 from rlstack.sim.arms.visual_randomization import AppearanceRange
 from rlstack.tasks.catalog.table_pick import TablePickTask
 from rlstack.tasks.catalog.table_push import WAYS, TablePushTask
@@ -20,9 +23,10 @@ from rlstack.tasks.manipulator.phrases import COLOURS, HELD_OUT
 from rlstack.tasks.manipulator.table_task import ActionShift, TableTask
 from rlstack.tasks.manipulator.table_trials import TableTrials
 from rlstack.tasks.manipulator.trials import ArmNoise
-from tests.support.arms import small_panda
+from tests.support.arms import small, small_panda
 
 PANDA = small_panda(16)
+SO100 = small(load_robot("so100"), 16)
 PUSH = TablePushTask(pictures=CameraRange(look=AppearanceRange(shadows=0.0)))
 
 
@@ -35,8 +39,8 @@ def drawn(task: TableTask, count: int, seed: int = 0) -> TableTrials:
     return trials
 
 
-def made(task: TableTask, count: int) -> Any:
-    return task.environment(PANDA, task.pipeline(PANDA), count, "cpu", 0)
+def made(task: TableTask, count: int, robot: Manipulator = PANDA) -> Any:
+    return task.environment(robot, task.pipeline(robot), count, "cpu", 0)
 
 
 def said(trials: TableTrials) -> list[list[str]]:
@@ -94,6 +98,16 @@ def test_goals_are_what_sentences_say(task: TableTask) -> None:
     assert len(seen) == (3 if task is SUITE else 1)
 
 
+def test_a_smaller_arm_has_smaller_blocks_and_shorter_ways() -> None:
+    trials = PUSH.draw(SO100, np.random.default_rng(0), 20)
+    moved = np.linalg.norm((trials.goal - trials.position)[:, :2], axis=1)
+    np.testing.assert_allclose(moved, 0.5 * PUSH.push_m)
+    assert trials.half.max() < 0.016 and PUSH.fitted(SO100).tolerance_m == 0.5 * PUSH.tolerance_m
+    assert PUSH.fitted(PANDA) == PUSH
+    with pytest.raises(UserError, match="so100 has 5 joints, and this task needs 6"):
+        TablePickTask().reference(SO100)
+
+
 def test_another_instruction_leaves_the_trial_as_it_is() -> None:
     normal, swapped, blank = (drawn(replace(PUSH, instruction=one), 30) for one in ("normal", "swapped", "blank"))  # type: ignore[arg-type]
     for other in (swapped, blank):
@@ -111,11 +125,13 @@ def test_blocks_are_apart_and_off_the_way() -> None:
     assert ends.min() > 0.085
 
 
-@pytest.mark.parametrize(("task", "count", "steps"), [(PUSH, 12, 70), (SUITE, 24, 119)])
+@pytest.mark.parametrize(
+    ("task", "robot", "count", "steps"), [(PUSH, PANDA, 12, 70), (PUSH, SO100, 12, 70), (SUITE, PANDA, 24, 119)]
+)
 def test_the_expert_does_what_the_sentence_says_and_moves_no_other_block(
-    task: TableTask, count: int, steps: int, monkeypatch: pytest.MonkeyPatch
+    task: TableTask, robot: Manipulator, count: int, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    env = made(task, count)
+    env = made(task, count, robot)
     black = np.zeros((16, 16, 3), np.uint8)  # the expert does not look
     monkeypatch.setattr(env.scene.cameras.renderer, "render", lambda *arguments: black)
     env.restart(torch.arange(count))

@@ -34,8 +34,10 @@ class TablePickTask(TableTask):
     reward: PickReward = field(default_factory=PickReward)
 
     axes = ("x", "y", "z", "yaw", "gripper")
+    least_joints = 6
     start_opening = 1.0
     templates = PICK
+    lengths = (*TableTask.lengths, "lift_m")
     guessed = 0.4
 
     def ask(self, rng: np.random.Generator, blocks: Sequence[Block]) -> tuple[None, str, str]:

@@ -19,10 +19,10 @@ from rlstack.tasks.manipulator.table_trials import from_segment, scatter
 WAYS = {"left": (0.0, 1.0), "right": (0.0, -1.0), "away": (1.0, 0.0), "back": (-1.0, 0.0)}
 """Directions as the arm sees them: x and y in ``base_link``."""
 
-BEHIND_M, LOW_M = 0.07, 0.022
-"""m, from a block's centre to the tool behind it, and the tool's height there: tiles are wide and low."""
-ROOM_M = 0.09
-"""Least distance of another block's centre from the way of the tool and of the pushed block."""
+_CORNER = 1.75
+"""Distance from a tile's centre to its side, turned as blocks may be, as a multiple of a cube's half length."""
+_FINGERS_M, _HAND_M = 0.028, 0.048
+"""m beyond that: to the tool behind a block, and to another block's centre beside the hand's way."""
 
 
 PUSH = Templates(
@@ -59,12 +59,16 @@ class PushRoom:
         way: (N, 3) directions.
         push_m: Distance of the pushes.
         beyond_m: Distance that they may go further.
+        behind_m: Distance from a block's centre to the tool behind it.
+        beside_m: Least distance of another block's centre from the way of tool and block.
         low, high: (2,) m, corners of the tool's workspace.
     """
 
     way: Array
     push_m: float
     beyond_m: float
+    behind_m: float
+    beside_m: float
     low: Array
     high: Array
 
@@ -73,15 +77,27 @@ class PushRoom:
         """Return the room for pushes in N directions of :data:`WAYS`."""
         low, high = (np.array(corner)[:2] for corner in task.workspace.corners)
         way = np.array([(*WAYS[name], 0.0) for name in ways]).reshape(len(ways), 3)
-        return cls(way, push_m, task.tolerance_m, low, high)
+        corner = _CORNER * task.block.half_m[1]
+        return cls(way, push_m, task.tolerance_m, behind(task), corner + _HAND_M, low, high)
 
     def allowed(self, index: NDArray[np.intp], tried: Array) -> NDArray[np.bool_]:
         """Return (n,) whether blocks (n, M, 3) m leave it, in the trials at indices (n,)."""
         first, along = tried[:, 0], self.way[index]
         last = first + (self.push_m + self.beyond_m) * along
-        room = from_segment(tried[:, 1:], first - BEHIND_M * along, last) >= ROOM_M
-        ends = np.stack([first - (BEHIND_M + 0.01) * along, last], axis=1)[..., :2]
+        room = from_segment(tried[:, 1:], first - self.behind_m * along, last) >= self.beside_m
+        ends = np.stack([first - (self.behind_m + 0.01) * along, last], axis=1)[..., :2]
         return np.asarray(room.all(axis=1) & ((ends > self.low) & (ends < self.high)).all(axis=(1, 2)))
+
+
+def behind(task: TableTask) -> float:
+    """Return the distance from a block's centre to the tool behind it, m."""
+    return _CORNER * task.block.half_m[1] + _FINGERS_M
+
+
+def push_expert(task: TableTask) -> PushExpert:
+    """Return the scripted expert of pushes."""
+    low_m = task.workspace.z_m[0] + 0.3 * task.block.half_m[1]
+    return PushExpert(task.tolerance_m, behind_m=behind(task), low_m=low_m)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +111,7 @@ class TablePushTask(TableTask):
 
     axes = ("x", "y", "z")
     templates = PUSH
+    lengths = (*TableTask.lengths, "push_m")
 
     def ask(self, rng: np.random.Generator, blocks: Sequence[Block]) -> tuple[str, str, str]:
         """Return the direction, a sentence for it and the first block, and one for another direction and block."""
@@ -124,7 +141,7 @@ class TablePushTask(TableTask):
 
     def expert(self) -> PushExpert:
         """Return the scripted expert."""
-        return PushExpert(self.tolerance_m, behind_m=BEHIND_M, low_m=LOW_M)
+        return push_expert(self)
 
 
 TASK = TablePushTask

@@ -32,6 +32,7 @@ class TableStackTask(TableTask):
     reward: StackReward = field(default_factory=StackReward)
 
     axes = ("x", "y", "z", "yaw", "gripper")
+    least_joints = 6
     start_opening = 1.0
     moved = "placed_position"
     templates = STACK

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array
 from rlstack.schema import value
 from rlstack.tasks.catalog.arm_pick_place import PickReward
-from rlstack.tasks.catalog.arm_push import PushExpert
 from rlstack.tasks.catalog.arm_stack import StackExpert
 from rlstack.tasks.catalog.table_pick import PICK
-from rlstack.tasks.catalog.table_push import BEHIND_M, LOW_M, PUSH, WAYS, PushRoom
+from rlstack.tasks.catalog.table_push import PUSH, WAYS, PushRoom, push_expert
 from rlstack.tasks.catalog.table_stack import STACK, on_top, stack_sentence
 from rlstack.tasks.manipulator.expert import Expert, GraspExpert
 from rlstack.tasks.manipulator.phrases import Block, Templates, describe
@@ -36,7 +35,7 @@ class SuiteExpert:
         half_m = task.block.half_m[1]
         self._task = task
         self._experts: dict[Kind, Expert] = {
-            "push": PushExpert(task.tolerance_m, behind_m=BEHIND_M, low_m=LOW_M),
+            "push": push_expert(task),
             "pick": GraspExpert(half_m),
             "stack": StackExpert(half_m),
         }
@@ -73,6 +72,7 @@ class TableSuiteTask(TableTask):
     reward: PickReward = field(default_factory=PickReward)
 
     axes = ("x", "y", "z", "yaw", "gripper")
+    least_joints = 6
     start_opening = 1.0
     templates = Templates(
         train=(*PUSH.train, *PICK.train, *STACK.train),
@@ -80,6 +80,7 @@ class TableSuiteTask(TableTask):
         words=PUSH.words,
     )
     named = 2
+    lengths = (*TableTask.lengths, "push_m", "lift_m", "lift_tolerance_m", "stack_tolerance_m")
     guessed = 0.15
 
     def __post_init__(self) -> None:

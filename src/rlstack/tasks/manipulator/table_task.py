@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from rlstack.tasks.manipulator.cameras import CameraRange
 from rlstack.tasks.manipulator.phrases import COLOURS, Block, Templates, Words, draw_blocks
 from rlstack.tasks.manipulator.table_trials import TableTrials, beside, scatter
 from rlstack.tasks.manipulator.task import ArmTask
-from rlstack.tasks.manipulator.trials import OBJECT, ArmTrials, ObjectRange, Region, Starts, box_of
+from rlstack.tasks.manipulator.trials import OBJECT, USUAL, ArmTrials, ObjectRange, Region, Starts, box_of
 
 if TYPE_CHECKING:
     from rlstack.sim.batch_mujoco.simulator import MujocoSimulator
@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from rlstack.tasks.manipulator.cameras import CameraBuffer
     from rlstack.tasks.manipulator.pipeline import ArmPipeline
 
-_TILE = np.array([1.3, 1.3, 0.42])
-"""Half lengths of a tile, as multiples of a cube's."""
+_WIDE = 1.3
+"""Width of a tile, as a multiple of a cube's."""
+_THICK = 0.75
+"""Height of a tile for small arms, whose fingers hold nothing that is lower, likewise."""
 
 _LOOK = AppearanceRange(sun=(0.35, 0.75), ambient=(0.3, 0.5), shadows=0.05, warmth=0.06, object_colour=0.06)
 """Light and colours vary less than in other tasks: the colours' names must still hold."""
@@ -74,7 +76,9 @@ class TableTask(ArmTask):
     places: Region = field(default_factory=lambda: Region(x_m=(0.4, 0.6), y_m=(-0.2, 0.2)))
     """Start region of the blocks."""
     block: ObjectRange = field(default_factory=lambda: ObjectRange(half_m=(0.02, 0.024), yaw_rad=0.4))
-    """Distribution of cubes; tiles are 1.3 times as wide and 0.42 times as high."""
+    """Distribution of cubes; tiles are 1.3 times as wide."""
+    flat: float = value(0.42, above=0.0)
+    """Height of a tile, as a multiple of a cube's."""
     pictures: CameraRange = field(default_factory=lambda: CameraRange(look=_LOOK))
     """Frame rates, latencies and appearances of images."""
     cameras: tuple[str, ...] = ("scene",)
@@ -92,6 +96,8 @@ class TableTask(ArmTask):
     """Its sentences."""
     named: ClassVar[int] = 1
     """Number of blocks that a sentence names."""
+    lengths: ClassVar[tuple[str, ...]] = ("apart_m", "disturbed_m", "tolerance_m")
+    """Settings that are smaller for a smaller arm, whose blocks are."""
     guessed: ClassVar[float] = 0.1
     """Largest success rate without a sentence: a bit above that of a guess among three blocks."""
     bounds = Bounds(at_least={"success": 0.85}, at_most={"lost": 0.1})
@@ -125,6 +131,16 @@ class TableTask(ArmTask):
             yaw: (N, M) rad.
         """
 
+    def fitted(self, robot: Manipulator) -> TableTask:
+        """Return the task adapted to ``robot``: to its work area and its gripper, with lengths by that gripper."""
+        task: Any = super().fitted(robot)
+        if robot.work is None:
+            return cast(TableTask, task)
+        share, usual = robot.work.opening_m / USUAL.opening_m, type(self)()
+        same = [name for name in self.lengths if getattr(self, name) == getattr(usual, name)]
+        lengths = {name: share * getattr(task, name) for name in same}
+        return cast(TableTask, replace(task, **lengths, flat=_THICK if self.flat == usual.flat else self.flat))
+
     def scattered(self, rng: np.random.Generator, half: Array) -> Array:
         """Return positions (N, M, 3) m of blocks with half lengths (N, M, 3) m that stand apart on the table."""
         count, blocks = half.shape[:2]
@@ -149,7 +165,7 @@ class TableTask(ArmTask):
             said.append(other if self.instruction == "swapped" else normal)
         half = rng.uniform(*drawn.half_m, (count, self.blocks, 1)) * np.ones(3)
         tiles = np.array([[block.shape == "tile" for block in blocks] for blocks in looks])
-        half = np.where(tiles[..., None], _TILE * half, half)
+        half = np.where(tiles[..., None], np.array([_WIDE, _WIDE, self.flat]) * half, half)
         yaw = rng.uniform(-drawn.yaw_rad, drawn.yaw_rad, (count, self.blocks))
         position, goal = self.arrange(rng, asked, half, yaw)
         text = np.zeros((count, INSTRUCTION_BYTES), np.uint8)
