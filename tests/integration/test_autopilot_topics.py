@@ -128,6 +128,30 @@ def test_in_the_air_silence_and_a_blind_off_leave_it_to_its_failsafe_and_an_off_
         listener.until(lambda: not peer.armed, "the stop")
 
 
+def test_an_emergency_stop_counts_although_nothing_is_seen(listener: Listener, start: Start) -> None:
+    """As where the estimate is lost in flight and the link is not; a node that ends then leaves it to its failsafe."""
+    pytest.importorskip("pymavlink")
+    with Px4() as peer:
+        robot = peer.robot.name
+        node = start(RobotNode, robot=robot, backend="mavlink", uri=peer.uri, command_timeout_periods=100.0)
+        guard = start(GuardNode, robot=robot)
+        hand = Hand(listener)
+        listener.until(lambda: guard.guard.in_a_row > 5, "observations", 20.0)
+        peer.airframe.position[2] = 3.0
+        hand.fly(until=lambda: peer.armed and node.status()[1]["flying"])
+        peer.lost = True
+        listener.spin(0.3)
+        peer.airframe.position[2], peer.airframe.velocity = 3.0, [0.0, 0.0, 0.0]
+        hand.off(age_s=0.5)
+        assert peer.armed and "left to the failsafe" in node.status()[0]
+        node.robots[0].end()
+        listener.spin(0.2)
+        assert peer.armed, "its failsafe is not cut off"
+        assert listener.call(Trigger, topics.ESTOP, Trigger.Request()).success
+        listener.until(lambda: not peer.armed, "the stop", 3.0)
+        assert not peer.airframe.on_ground
+
+
 def test_each_measurement_is_published_once_as_it_comes_and_none_without_one(listener: Listener, start: Start) -> None:
     pytest.importorskip("pymavlink")
     with Px4() as peer:

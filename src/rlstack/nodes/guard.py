@@ -339,17 +339,15 @@ class GuardNode(GuardEnding, ManagedNode):
             self._shown.show(self.guard)
         else:
             self._auto_arm_left = False
-            self._send(self.guard.disarm("requested"))
+            self._send(self.guard.disarm("requested"), ordered=True)
             response.success, response.message = True, "Disarmed."
         return response
 
     def _on_estop(self, request: Any, response: Any) -> Any:
         self._auto_arm_left = False
         self._send(self.guard.estop("requested"))
-        response.success, response.message = (
-            True,
-            "Motors off. To move again: `rlstack estop --clear`, then `rlstack arm`.",
-        )
+        response.success = True
+        response.message = "Motors off. To move again: `rlstack estop --clear`, then `rlstack arm`."
         return response
 
     def _on_clear_estop(self, request: Any, response: Any) -> Any:
@@ -389,15 +387,17 @@ class GuardNode(GuardEnding, ManagedNode):
         if self._held is not None:
             self._publish_answer(*self._held)
 
-    def _send(self, decision: Decision) -> None:
+    def _send(self, decision: Decision, *, ordered: bool = False) -> None:
         self._held = None
-        self._publish(decision)
+        self._publish(decision, ordered)
         self._shown.show(decision)
 
-    def _publish(self, decision: Decision) -> None:
+    def _publish(self, decision: Decision, ordered: bool = False) -> None:
         if decision.mode.role == "off":
             due = self.lock_step or decision.command is not None or decision.mode != self._shown.mode
-            if due and (off := self._message.fill_off(max(self._observed_ns, 0))) is not None:
+            # one that answers an old observation leaves a robot to its own failsafe; an operator's, with 0, is now
+            now = not self.lock_step and (ordered or decision.mode is CommonMode.ESTOP)
+            if due and (off := self._message.fill_off(0 if now else max(self._observed_ns, 0))) is not None:
                 self._commands.publish(off)
         elif decision.command is not None:
             stamp = self._observed_ns if self.lock_step else self._nanoseconds(decision.stamp_s)

@@ -253,7 +253,7 @@ class RobotTopics:
         """Leave the actuators as they should be without this node: one that flies is not disarmed in the air."""
         if self.flying and not self.backend.owns_time:
             self.let_go("The robot node ends while the robot is commanded")
-        else:
+        elif not self.let_go_of:  # its failsafe may still be landing it
             self.actuators.disarm()
 
     def status(self) -> dict[str, Any]:
@@ -285,7 +285,7 @@ class RobotTopics:
         self.last_latency_s = time.perf_counter() - self.sent_at
         sent: Signals = {}
         if not command:
-            self._take_off_command(stamp)
+            self._take_off_command(stamped or 0)
         else:
             try:
                 sent = self.actuators.write(command)
@@ -301,9 +301,13 @@ class RobotTopics:
         self._on_answer(self, sent)
 
     def _take_off_command(self, stamp_ns: int) -> None:
-        """Disarm; but an "off" from a guard that sees nothing, as on a lost link, is no reason to fall from the air."""
-        blind_s = 0.0 if self.backend.owns_time else time.time() - stamp_ns / NANOSECONDS
-        if self.flying and stamp_ns > 0 and blind_s > BLIND_S:
+        """Disarm; but an "off" from a guard that sees nothing, as on a lost link, is no reason to fall from the air.
+
+        Without a stamp (0) it is meant now, as of an operator: then it counts whatever is seen.
+        """
+        now = self.backend.owns_time or stamp_ns == 0
+        blind_s = 0.0 if now else time.time() - stamp_ns / NANOSECONDS
+        if self.flying and blind_s > BLIND_S:
             self.let_go(f'The "off" on {self.command_topic} answers an observation from {blind_s:.2f} s ago')
         elif not self.let_go_of or blind_s <= BLIND_S:
             self.actuators.disarm()
