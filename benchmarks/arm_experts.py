@@ -62,7 +62,7 @@ def trials(name: str, robot_name: str, count: int, seed: int, threads: int) -> T
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    named = [name for name in TASKS.names() if name.startswith("arm_")]
+    named = [name for name in TASKS.names() if name.startswith(("arm_", "table_"))]
     parser.add_argument("--tasks", nargs="+", default=named, choices=named)
     parser.add_argument("--robot", default="panda")
     parser.add_argument("--trials", type=int, default=500)
