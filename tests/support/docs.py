@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -56,10 +57,18 @@ def commands(page: str | Path, program: str = "rlstack") -> list[list[str]]:
     lines += re.findall(r"`([^`\n]+)`", prose(page))
     found = []
     for line in lines:
-        words = line.removeprefix("$ ").split("  #")[0].split(" && ")[-1].split()
+        words = _split(line.removeprefix("$ ").split("  #")[0].split(" && ")[-1])
         if words[:1] == [program] and len(words) > 1:
             found.append(words[1:])
     return found
+
+
+def _split(line: str) -> list[str]:
+    """Return a line's words as a shell does; as they stand where its quotes do not pair, as in prose."""
+    try:
+        return shlex.split(line)
+    except ValueError:
+        return line.split()
 
 
 def refusals(page: str | Path) -> list[tuple[list[str], str]]:
