@@ -15,6 +15,7 @@ from rlstack.tasks.catalog.arm_insert import InsertTask
 from rlstack.tasks.catalog.arm_push import PushTask
 from rlstack.tasks.catalog.arm_reach import ReachTask
 from rlstack.tasks.catalog.arm_stack import StackTask
+from rlstack.tasks.catalog.table_drawer import TableDrawerTask
 from rlstack.tasks.catalog.table_push import TablePushTask
 from rlstack.tasks.manipulator.scene import ArmScene
 from rlstack.verification.manipulation_simulator import ManipulationSimulator, world_of
@@ -147,6 +148,23 @@ def test_a_trial_with_several_blocks_fails_once_another_one_is_moved(engine: str
             cell.step(0.01)
         assert not cell.lost and np.array_equal(cell.signals()["instruction"], trials.instruction[0])
         trials.beside_position[0, 1, 0] += 0.03  # as if it had been there
+        cell.step(0.01)
+        assert cell.lost
+
+
+def test_two_drawers_stand_in_an_engine_as_in_training_and_the_other_one_must_stay_closed() -> None:
+    task = TableDrawerTask()
+    trials = held_out(task, ROBOT, 1, 3)
+    names = ["object", "object_front", "cabinet_0", "block_1", "block_1_front", "cabinet_1"]
+    obstacles = world_of(task, trials, 0).obstacles
+    assert [one.name for one in obstacles] == names
+    assert [one.colour for one in obstacles] == [tuple(trials.colour[0, k]) for k in (0, 0, 0, 1, 1, 1)]
+    with connected(ManipulationSimulator("mujoco", task, ROBOT, trials, seed=1)) as cell:
+        cell.write({"joint_target": trials.joints[0]})
+        cell.step(0.01)
+        np.testing.assert_allclose(cell.achieved, trials.position[0], atol=1e-3)
+        assert not cell.lost
+        cell.backend.simulation.engine.data.joint("world/block_1").qpos[:] = 0.03
         cell.step(0.01)
         assert cell.lost
 

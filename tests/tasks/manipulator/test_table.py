@@ -14,6 +14,7 @@ from rlstack.interfaces.instruction import decoded, split_words
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
 from rlstack.sim.arms.visual_randomization import AppearanceRange
+from rlstack.tasks.catalog.table_drawer import TableDrawerTask
 from rlstack.tasks.catalog.table_pick import TablePickTask
 from rlstack.tasks.catalog.table_push import WAYS, TablePushTask
 from rlstack.tasks.catalog.table_stack import TableStackTask
@@ -30,6 +31,7 @@ SO100 = small(load_robot("so100"), 16)
 PUSH = TablePushTask(pictures=CameraRange(look=AppearanceRange(shadows=0.0)))
 
 
+DRAWER = TableDrawerTask(pictures=PUSH.pictures)
 SUITE = TableSuiteTask(pictures=PUSH.pictures)
 
 
@@ -108,6 +110,36 @@ def test_a_smaller_arm_has_smaller_blocks_and_shorter_ways() -> None:
         TablePickTask().reference(SO100)
 
 
+def test_a_drawer_is_named_by_its_side_or_its_colour_and_shown_where_it_stands() -> None:
+    trials, names = drawn(DRAWER, 40), {colour: name for name, colour in COLOURS.items()}
+    sides = {"left": 1.0, "right": -1.0}
+    by_side = 0
+    for k, words in enumerate(said(trials)):
+        (which,) = [word for word in words if word in sides or word in COLOURS]
+        by_side += which in sides
+        assert (
+            np.sign(trials.position[k, 1]) == sides[which]
+            if which in sides
+            else names[tuple(trials.colour[k, 0])] == which
+        )
+        assert np.sign(trials.beside_position[k, 0, 1]) == -np.sign(trials.position[k, 1])
+        assert not np.array_equal(trials.colour[k, 0], trials.colour[k, 1])
+    assert 5 < by_side < 35
+    np.testing.assert_allclose(np.linalg.norm(trials.goal - trials.position, axis=1), DRAWER.open_m)
+    env = made(DRAWER, 4, small_panda(48))
+    env.restart(torch.arange(4))
+    seen, _ = env.observe()
+    images = seen[:, -48 * 48 * 3 :].reshape(4, 48, 48, 3).numpy()
+    for k in range(4):
+        away = np.abs(images[k][:, :, None] / 255.0 - env.table.asked["colour"][k]).sum(
+            axis=-1
+        )  # rows, columns, drawers
+        nearest = [np.argsort(away[..., n].ravel())[:30] % 48 for n in range(2)]
+        left = np.sign(env.scene.handled()[k, 1])  # the camera looks back: the arm's left is its right
+        assert left * (nearest[0].mean() - nearest[1].mean()) > 10.0
+    env.close()
+
+
 def test_another_instruction_leaves_the_trial_as_it_is() -> None:
     normal, swapped, blank = (drawn(replace(PUSH, instruction=one), 30) for one in ("normal", "swapped", "blank"))  # type: ignore[arg-type]
     for other in (swapped, blank):
@@ -126,7 +158,8 @@ def test_blocks_are_apart_and_off_the_way() -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "robot", "count", "steps"), [(PUSH, PANDA, 12, 70), (PUSH, SO100, 12, 70), (SUITE, PANDA, 24, 119)]
+    ("task", "robot", "count", "steps"),
+    [(PUSH, PANDA, 12, 70), (PUSH, SO100, 12, 70), (DRAWER, PANDA, 10, 78), (SUITE, PANDA, 24, 119)],
 )
 def test_the_expert_does_what_the_sentence_says_and_moves_no_other_block(
     task: TableTask, robot: Manipulator, count: int, steps: int, monkeypatch: pytest.MonkeyPatch

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -71,7 +71,14 @@ class ArmCameraRenderer:
         self._renderer = Renderer(mujoco, model, self._data)
 
     def render(
-        self, state: Array, half: Array, colour: Array, appearance: Appearance, world: int, camera: int
+        self,
+        state: Array,
+        half: Array,
+        colour: Array,
+        appearance: Appearance,
+        world: int,
+        camera: int,
+        stands: Mapping[str, Array] | None = None,
     ) -> NDArray[np.uint8]:
         """Return a camera's RGB image (height, width, 3).
 
@@ -82,6 +89,7 @@ class ArmCameraRenderer:
             appearance: Appearance of all worlds.
             world: Index of the world.
             camera: Index of the camera.
+            stands: Position, m, and yaw, rad, (4,) of fixed bodies by name, as far as they have been moved.
         """
         mujoco, model, data = self._mujoco, self._model, self._data
         self._apply_appearance(appearance, world)
@@ -89,13 +97,16 @@ class ArmCameraRenderer:
         model.geom_size[self._handled] = half
         model.geom_rbound[self._handled] = np.linalg.norm(half, axis=1)
         model.geom_aabb[self._handled, 3:] = half
+        for name, stand in (stands or {}).items():
+            body, turn = int(model.body(name).id), stand[3] / 2.0
+            model.body_pos[body], model.body_quat[body] = stand[:3], (math.cos(turn), 0.0, 0.0, math.sin(turn))
         data.qpos[:] = state[1 : 1 + self._nq]
         mujoco.mj_kinematics(model, data)
         given = self._cameras[camera]
         link = self._links[camera]
-        body = data.xmat[link].reshape(3, 3)
-        place = data.xpos[link] + body @ (given.position + appearance.shift[world, camera])
-        axes = body @ given.rotation @ rotation_from_rpy(tuple(appearance.turn[world, camera].tolist())) @ OPTICAL
+        axis = data.xmat[link].reshape(3, 3)
+        place = data.xpos[link] + axis @ (given.position + appearance.shift[world, camera])
+        axes = axis @ given.rotation @ rotation_from_rpy(tuple(appearance.turn[world, camera].tolist())) @ OPTICAL
         view = self._renderer.look(place, axes, _lens(given, float(appearance.view[world, camera])), ("rgb",))
         assert view.rgb is not None
         return view.rgb

@@ -50,6 +50,16 @@ class Drawer:
     rgba: tuple[float, float, float, float] = (0.85, 0.35, 0.2, 1.0)
 
     @property
+    def cabinet_geom(self) -> str:
+        """Name of the cabinet's geom."""
+        return f"{self.cabinet}_box"
+
+    @property
+    def front_geom(self) -> str:
+        """Name of the front's geom."""
+        return f"{self.name}_front"
+
+    @property
     def cabinet_box(self) -> Box:
         """The cabinet in its own frame."""
         face, top = self.tab_half_m[0] + 2.0 * _PLATE_M, self.tab_height_m + 0.03
@@ -67,7 +77,7 @@ class Drawer:
         met = {"type": mujoco.mjtGeom.mjGEOM_BOX, "contype": HANDLED, "conaffinity": ARM}
         cabinet = spec.worldbody.add_body(name=self.cabinet, pos=[0.6, 0.0, 0.0])
         middle, half = self.cabinet_box
-        cabinet.add_geom(pos=list(middle), size=list(half), rgba=[*_CABINET_RGB, 1.0], **met)
+        cabinet.add_geom(name=self.cabinet_geom, pos=list(middle), size=list(half), rgba=[*_CABINET_RGB, 1.0], **met)
         drawer = cabinet.add_body(name=self.name, pos=[0.0, 0.0, self.tab_height_m])
         drawer.add_joint(
             name=self.name,
@@ -88,7 +98,9 @@ class Drawer:
             **met,
         )
         middle, half = self.front_box
-        drawer.add_geom(pos=list(middle), size=list(half), mass=0.0, rgba=[*_FRONT_RGB, 1.0], **met)
+        drawer.add_geom(
+            name=self.front_geom, pos=list(middle), size=list(half), mass=0.0, rgba=[*_FRONT_RGB, 1.0], **met
+        )
 
 
 def drawer_obstacles(
@@ -99,6 +111,7 @@ def drawer_obstacles(
     mass_kg: float,
     friction: float,
     rails_n: float,
+    colour: tuple[float, float, float] | None = None,
 ) -> tuple[Obstacle, Obstacle, Obstacle]:
     """Return a drawer as obstacles of a world: the sliding part, named as the drawer; its front; the cabinet.
 
@@ -110,6 +123,7 @@ def drawer_obstacles(
         mass_kg: Mass of all sliding parts.
         friction: Friction coefficient of the tab.
         rails_n: Friction of the rails, N.
+        colour: Colour of all parts; None: each part's own.
     """
     turned, middle = frames.from_yaw(yaw_rad), np.asarray(closed, dtype=float)
     table = middle - [0.0, 0.0, drawer.tab_height_m]
@@ -128,7 +142,9 @@ def drawer_obstacles(
     x, y, z = map(float, tab_half_m)
     tab: Box = (0.0, 0.0, 0.0), (x, y, z)
     return (
-        box(drawer.name, middle, tab, colour=drawer.rgba[:3], mass_kg=mass_kg, friction=friction, slide=rails),
-        box(f"{drawer.name}_front", middle, drawer.front_box, colour=_FRONT_RGB, part_of=drawer.name),
-        box(drawer.cabinet, table, drawer.cabinet_box, colour=_CABINET_RGB),
+        box(
+            drawer.name, middle, tab, colour=colour or drawer.rgba[:3], mass_kg=mass_kg, friction=friction, slide=rails
+        ),
+        box(drawer.front_geom, middle, drawer.front_box, colour=colour or _FRONT_RGB, part_of=drawer.name),
+        box(drawer.cabinet, table, drawer.cabinet_box, colour=colour or _CABINET_RGB),
     )

@@ -139,6 +139,11 @@ class MujocoSimulator(ABC):
         stands = self._stands.setdefault(name, np.zeros((self.count, 4)))
         stands[index, :3], stands[index, 3] = position, turned
 
+    @property
+    def stands(self) -> dict[str, Array]:
+        """Position, m, and yaw, rad, of the fixed bodies that :meth:`move` has moved, (N, 4) by name."""
+        return self._stands
+
     def brake(self, index: Index, name: str, force: Array) -> None:
         """Set the dry friction (n,) of a joint of the scene in some worlds, N or N m."""
         self._vary("dof_frictionloss", index, int(self.model.joint(name).dofadr[0]), force)

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from rlstack.tasks.core.pipeline import Term
 
 
-_TAB = (0.0225, 0.008, 0.015)
+TAB = (0.0225, 0.008, 0.015)
 """m, half lengths of the tab along the slide, across (random) and up."""
-_HEIGHT = 0.1
+HEIGHT = 0.1
 """m, height of the tab's centre above the table."""
-_RAIL = 0.2
+RAIL = 0.2
 """Friction of the rails: force to move the drawer, relative to its weight."""
-_GRAVITY = 9.81
+GRAVITY = 9.81
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class DrawerTask(ArmTask):
     open_m: float = value(0.12, unit="m", above=0.0, at_most=0.19)
     """Distance to pull."""
     starts: Region = field(default_factory=lambda: Region(x_m=(0.35, 0.48), y_m=(-0.15, 0.15), z_m=(0.2, 0.32)))
-    places: Region = field(default_factory=lambda: Region(x_m=(0.52, 0.62), y_m=(-0.18, 0.18), z_m=(_HEIGHT, _HEIGHT)))
+    places: Region = field(default_factory=lambda: Region(x_m=(0.52, 0.62), y_m=(-0.18, 0.18), z_m=(HEIGHT, HEIGHT)))
     """Region of the closed drawer's tab; the cabinet faces the arm."""
     tab: ObjectRange = field(
         default_factory=lambda: ObjectRange(half_m=(0.006, 0.011), mass_kg=(0.5, 2.0), friction=(0.6, 1.2), yaw_rad=0.0)
@@ -75,7 +75,7 @@ class DrawerTask(ArmTask):
         for name, changed, instead in (
             ("goals", self.goals != Region(), "how far drawers are pulled is open_m"),
             ("tab: yaw_rad", self.tab.yaw_rad != 0.0, "cabinets face the arm"),
-            ("places: z_m", self.places.z_m != (_HEIGHT, _HEIGHT), f"tabs are {_HEIGHT:g} m above the table"),
+            ("places: z_m", self.places.z_m != (HEIGHT, HEIGHT), f"tabs are {HEIGHT:g} m above the table"),
         ):
             if changed:
                 raise UserError(f"task_settings: {name} is not allowed with arm_drawer: {instead}. Leave it out.")
@@ -96,7 +96,7 @@ class DrawerTask(ArmTask):
     def _drawer(self) -> Drawer:
         from rlstack.sim.arms.drawer import Drawer
 
-        return Drawer(tab_half_m=_TAB, tab_height_m=_HEIGHT)
+        return Drawer(tab_half_m=TAB, tab_height_m=HEIGHT)
 
     def _obstacles(self, trials: ArmTrials, number: int) -> tuple[Obstacle, ...]:
         from rlstack.sim.arms.drawer import drawer_obstacles
@@ -109,16 +109,16 @@ class DrawerTask(ArmTask):
             trials.half[number].tolist(),
             mass,
             float(trials.friction[number]),
-            _RAIL * _GRAVITY * mass,
+            RAIL * GRAVITY * mass,
         )
 
     def place(self, rng: np.random.Generator, starts: Starts) -> ArmTrials:
         """Draw trials for N arms at their starts."""
         count, tab = len(starts.joints), self.tab
-        closed, half = self.places.draw(rng, count), np.tile(_TAB, (count, 1))
-        closed[:, 2] = _HEIGHT
+        closed, half = self.places.draw(rng, count), np.tile(TAB, (count, 1))
+        closed[:, 2] = HEIGHT
         half[:, 1] = rng.uniform(*tab.half_m, count)
-        goal = closed - self.open_m * _outward(closed)
+        goal = closed - self.open_m * outward(closed)
         mass, friction = rng.uniform(*tab.mass_kg, count), rng.uniform(*tab.friction, count)
         return ArmTrials(starts.joints, goal, closed, np.arctan2(closed[:, 1], closed[:, 0]), half, mass, friction)
 
@@ -127,8 +127,8 @@ class DrawerTask(ArmTask):
     ) -> None:
         """Set the tabs' size and friction and the drawers' mass, and place the cabinets."""
         worlds.vary(index, OBJECT, half, mass, friction)
-        worlds.brake(index, OBJECT, _RAIL * _GRAVITY * mass)
-        stands = goal + self.open_m * _outward(goal)
+        worlds.brake(index, OBJECT, RAIL * GRAVITY * mass)
+        stands = goal + self.open_m * outward(goal)
         stands[:, 2] = 0.0
         worlds.move(index, "cabinet", stands, np.arctan2(goal[:, 1], goal[:, 0]))
 
@@ -151,7 +151,7 @@ class DrawerTask(ArmTask):
         return GraspExpert(on_table=False)
 
 
-def _outward(place: Array) -> Array:
+def outward(place: Array) -> Array:
     """Return the horizontal direction (n, 3) from the arm's base to places (n, 3), opposite to the cabinets' front."""
     level = place * np.array([1.0, 1.0, 0.0])
     return np.asarray(level / np.linalg.norm(level, axis=1, keepdims=True))

@@ -99,6 +99,7 @@ class CameraBuffer:
         self._age = {name: np.zeros((count, 1)) for name in cameras}
         self._half = np.zeros((count, len(handled), 3))
         self._colour = np.tile(self.renderer.colours, (count, 1, 1))
+        self._stands: dict[str, Array] = {}
 
     def seed(self, seed: int) -> None:
         """Seed the generators."""
@@ -118,6 +119,8 @@ class CameraBuffer:
         self._half[index] = half
         if colour is not None:
             self._colour[index] = colour
+        for name, stands in worlds.stands.items():
+            self._stands.setdefault(name, np.zeros((self.count, 4)))[index] = stands[index]
         self._looks.put(index, draw_appearance(ranges.look, len(self.cameras), rng, len(index)))
         shape = (len(index), len(self.cameras))
         periods, latencies = 1.0 / rng.uniform(*ranges.rate_hz, shape), rng.uniform(*ranges.latency_s, shape)
@@ -182,6 +185,7 @@ class CameraBuffer:
             "age": {name: _tensor(array) for name, array in self._age.items()},
             "half": _tensor(self._half),
             "colour": _tensor(self._colour),
+            "stands": {name: _tensor(stand) for name, stand in self._stands.items()},
             "random": dict(self._rng.bit_generator.state),
         }
 
@@ -206,6 +210,7 @@ class CameraBuffer:
         self._half = state["half"].numpy().reshape(self._half.shape).copy()
         if "colour" in state:  # older checkpoints have one box, coloured as built
             self._colour = state["colour"].numpy().copy()
+            self._stands = {name: stand.numpy().copy() for name, stand in state["stands"].items()}
         self._rng.bit_generator.state = state["random"]
 
     def close(self) -> None:
@@ -237,7 +242,8 @@ class CameraBuffer:
         if exposure.image is None:
             assert exposure.state is not None
             half, colour = self._half[world], self._colour[world]
-            exposure.image = self.renderer.render(exposure.state, half, colour, self._looks, world, k)
+            stands = {name: stand[world] for name, stand in self._stands.items()}
+            exposure.image = self.renderer.render(exposure.state, half, colour, self._looks, world, k, stands)
             exposure.state = None
         return exposure.image
 

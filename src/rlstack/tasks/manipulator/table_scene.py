@@ -69,11 +69,12 @@ class TableScene(ArmScene):
 
     def _show(self, cameras: CameraBuffer, index: NDArray[np.intp]) -> None:
         half = np.concatenate([self.drawn["half"][index, None], self.asked["beside_half"][index]], axis=1)
-        cameras.restart(index, self.worlds, half, self.asked["colour"][index])
+        cameras.restart(index, self.worlds, *self.task.shown(half, self.asked["colour"][index]))
 
     def _size_others(self, index: NDArray[np.intp], mass: Array, friction: Array) -> None:
-        for k, name in enumerate(self.names):
-            self.worlds.vary(index, name, self.asked["beside_half"][index, k], mass, friction)
+        place, half = self.asked["beside_position"][index], self.asked["beside_half"][index]
+        for k in range(len(self.names)):
+            self.task.vary_other(self.worlds, index, k, place[:, k], half[:, k], mass, friction)
 
 
 def table_scene(scene: ArmScene) -> TableScene:

@@ -153,6 +153,44 @@ class TableTask(ArmTask):
         position[..., 2] = half[..., 2]
         return position
 
+    def sizes(self, rng: np.random.Generator, looks: Sequence[Sequence[Block]]) -> Array:
+        """Return the half lengths (N, M, 3) m of M blocks in each of N trials."""
+        half = rng.uniform(*self.block.half_m, (len(looks), self.blocks, 1)) * np.ones(3)
+        tiles = np.array([[block.shape == "tile" for block in blocks] for blocks in looks])
+        return np.where(tiles[..., None], np.array([_WIDE, _WIDE, self.flat]) * half, half)
+
+    def shown(self, half: Array, colour: Array) -> tuple[Array, Array]:
+        """Return half lengths and colours (N, boxes, 3) of :attr:`boxes` for those of the blocks (N, M, 3)."""
+        return half, colour
+
+    @property
+    def boxes(self) -> tuple[str, ...]:
+        """Names of the geoms whose sizes and colours differ between trials."""
+        return (OBJECT, *(beside(k) for k in range(self.blocks - 1)))
+
+    def vary_other(
+        self,
+        worlds: MujocoSimulator,
+        index: NDArray[np.intp],
+        number: int,
+        place: Array,
+        half: Array,
+        mass: Array,
+        friction: Array,
+    ) -> None:
+        """Set a block beside the object in some worlds.
+
+        Args:
+            worlds: Worlds of N arms.
+            index: (n,) indices of the worlds.
+            number: Number of the block, from 0.
+            place: (n, 3) m, where it starts.
+            half: (n, 3) m.
+            mass: (n,) kg.
+            friction: (n,).
+        """
+        worlds.vary(index, beside(number), half, mass, friction)
+
     def place(self, rng: np.random.Generator, starts: Starts) -> TableTrials:
         """Draw trials for N arms at their starts."""
         count, drawn = len(starts.joints), self.block
@@ -163,9 +201,7 @@ class TableTask(ArmTask):
             looks.append(blocks)
             asked.append(wanted)
             said.append(other if self.instruction == "swapped" else normal)
-        half = rng.uniform(*drawn.half_m, (count, self.blocks, 1)) * np.ones(3)
-        tiles = np.array([[block.shape == "tile" for block in blocks] for blocks in looks])
-        half = np.where(tiles[..., None], np.array([_WIDE, _WIDE, self.flat]) * half, half)
+        half = self.sizes(rng, looks)
         yaw = rng.uniform(-drawn.yaw_rad, drawn.yaw_rad, (count, self.blocks))
         position, goal = self.arrange(rng, asked, half, yaw)
         text = np.zeros((count, INSTRUCTION_BYTES), np.uint8)
@@ -245,8 +281,7 @@ class TableTask(ArmTask):
         """Return the cameras of N arms."""
         from rlstack.tasks.manipulator.cameras import CameraBuffer
 
-        names = (OBJECT, *(beside(k) for k in range(self.blocks - 1)))
-        return CameraBuffer(robot, self.build, self.cameras, names, self.pictures, count, seed)
+        return CameraBuffer(robot, self.build, self.cameras, self.boxes, self.pictures, count, seed)
 
     def pipeline(self, robot: Manipulator) -> ArmPipeline:
         """Return the observation pipeline for ``robot``, in which the shift acts between action and motion."""
