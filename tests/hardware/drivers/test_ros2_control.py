@@ -53,6 +53,12 @@ def test_each_joint_goes_to_its_own_target_and_stops_where_it_is(peer: Ros2Contr
         assert soon(lambda: np.abs(peer.speeds).max() < 1e-2)
         assert np.abs(peer.joints - away[:6]).max() > 0.02  # it did not go on to there
         assert not peer.refused
+        stopped = peer.goal
+        peer.sag = 0.05
+        assert soon(lambda: np.abs(arm.read().signals["joint_position"][:6] - stopped).max() > 0.02)
+        for _ in range(5):
+            arm.disarm()
+        assert not soon(lambda: np.abs(peer.goal - stopped).max() > 1e-6, 0.3), "an emergency stop is repeated"
     finally:
         arm.close()
 

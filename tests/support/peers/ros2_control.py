@@ -48,6 +48,8 @@ class Ros2ControlPeer:
         self.names = [joint.name for joint in self.robot.drives[:6]]
         self.joints = np.array([joint.rest for joint in self.robot.drives[:6]]) + 0.02
         self.speeds = np.zeros(6)
+        self.sag = 0.0
+        """By how much every joint stays behind its set-point, rad, as under a load."""
         self.powered = False
         self.refused: list[str] = []
         self._domain = domain
@@ -56,6 +58,11 @@ class Ros2ControlPeer:
         self._said = [self.joints.copy()]
         self._lost = self._over = False
         self._stack = ExitStack()
+
+    @property
+    def goal(self) -> Array:
+        """Where the joints (6,) were last sent, rad."""
+        return np.array(self._goal)
 
     @property
     def uri(self) -> str:
@@ -194,7 +201,7 @@ class Ros2ControlPeer:
             if now < due:
                 continue
             due, passed, last = max(due + STEP_S, now), now - last, now
-            step = (1.0 - np.exp(-passed / LAG_S)) * (self._set_point() - self.joints)
+            step = (1.0 - np.exp(-passed / LAG_S)) * (self._set_point() - self.sag - self.joints)
             self.joints, self.speeds = self.joints + step, step / max(passed, 1e-6)
             if not self._lost:
                 self._say()

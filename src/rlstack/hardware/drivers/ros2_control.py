@@ -77,6 +77,8 @@ class Ros2ControlArm(LinkedRobot):
         self._message: Any = None
         self._halt: Any = None
         self._order: list[int] = []
+        self._leads = False
+        """Whether a target has gone out since the joints were last sent to where they are."""
         self._new: Reading | None = None
         self._lacking = ""
         self._described = ""
@@ -179,12 +181,17 @@ class Ros2ControlArm(LinkedRobot):
             raise UserError(f"The controller {self._name} is gone: start it again.")
 
     def _send(self, command: Array) -> None:
+        self._leads = True
         self._publisher.publish(self._message.fill(0, command[self._rows][self._order]))
 
     def _unpower(self) -> None:
-        """Send the joints to where they are, at once; a controller that has led nothing is told nothing."""
-        if self._publisher is None or self._reading is None:
+        """Send the joints to where they are, at once and once.
+
+        Where they sag, the arm would sink by as much with each repetition of an "off".
+        """
+        if self._publisher is None or self._reading is None or not self._leads:
             return
+        self._leads = False
         there = self._reading.signals["joint_position"][self._rows][self._order]
         self._publisher.publish(self._halt.fill(0, there))
 
