@@ -129,6 +129,18 @@ def test_the_hand_follows_the_fingers_targets(arm: FrankaArm, peer: FrankaPeer) 
     assert soon(lambda: abs(arm.read().signals["joint_position"][7:] - 0.02).max() < 0.003)
 
 
+def test_after_a_disarm_the_hand_begins_no_motion(arm: FrankaArm, peer: FrankaPeer) -> None:
+    rest = peer.rest()["joint_target"]
+    opened, closed = (np.concatenate([rest[:7], 2 * [half]]) for half in (0.04, 0.005))
+    began = peer.width
+    assert commanded(arm, closed, lambda: peer.width < began - 0.003), "under way"
+    arm.write({"joint_target": opened})
+    time.sleep(0.1)
+    arm.disarm()
+    assert soon(lambda: peer.width < 0.014)
+    assert not soon(lambda: peer.width > 0.02, 0.7)
+
+
 def test_modes_and_errors_are_told_in_words() -> None:
     assert hindrance("Idle", "") == hindrance("Move", "") == ""
     assert "user stop" in hindrance("UserStopped", "") and "not known" in hindrance("Dancing", "")

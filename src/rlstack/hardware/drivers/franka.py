@@ -255,12 +255,14 @@ class FrankaArm(LinkedRobot):
             self._hand.want(command[_JOINTS:])
 
     def disarm(self) -> None:
-        """Bring the arm to rest now, where it holds itself, and drop a command not sent yet; the hand stays."""
+        """Bring the arm to rest now, where it holds itself; the hand begins no motion. Drop what was not sent."""
         super().disarm()
         self._begun, self._fallen = False, ""
 
     def _unpower(self) -> None:
         arm, self._motion = self._arm, None
+        if self._hand is not None:
+            self._hand.rest()
         if arm is None or not arm.is_in_control:
             return
         end = time.monotonic() + _STOP_S

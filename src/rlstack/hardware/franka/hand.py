@@ -45,6 +45,8 @@ class Hand:
         self.lost = ""
         """Why it no longer answers; empty while it does."""
         self._wanted = self._told = self._width
+        self._rests = True
+        """Whether no motion may begin."""
         self._motion: Any = None
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._serve, name="rlstack franka hand", daemon=True)
@@ -60,7 +62,11 @@ class Hand:
 
     def want(self, fingers: Array) -> None:
         """Say where the fingers (fingers,) shall be, m; the newest counts once a motion under way has ended."""
-        self._wanted = float(np.sum(fingers))
+        self._wanted, self._rests = float(np.sum(fingers)), False
+
+    def rest(self) -> None:
+        """Begin no motion until the next :meth:`want`; one under way goes on to its end."""
+        self._rests = True
 
     def close(self) -> None:
         """Forget it once a motion under way has ended; what it holds it goes on holding."""
@@ -90,7 +96,7 @@ class Hand:
                 return
             self._motion = None  # a grasp that met nothing is no fault
         wanted = self._wanted
-        if abs(wanted - self._told) < _STEP_M:
+        if self._rests or abs(wanted - self._told) < _STEP_M:
             return
         speed = self._fingers[0].velocity_max
         if wanted < self._width:
