@@ -60,6 +60,7 @@ def test_a_policy_file_answers_as_select_action_does(tmp_path: Path, capsys: pyt
         ("config.json", {"feedforward_activation": "glu"}, "'glu' is unknown"),
         ("config.json", {"n_decoder_layers": 2}, "not as LeRobot writes.*decoder.layers.1"),
         ("policy_preprocessor.json", {"steps": []}, "0 steps normalizer_processor"),
+        ("policy_postprocessor.json", {"steps": [{"registry_name": "absolute_action"}]}, "the step absolute_action"),
     ],
 )
 def test_what_is_not_read_is_refused(tmp_path: Path, file: str, changes: Any, said: str) -> None:

@@ -24,6 +24,8 @@ from rlstack.libraries import import_library
 from rlstack.yaml_files import read_bytes
 
 _STATE, _WORLD, _ACTION = "observation.state", "observation.environment_state", "action"
+_NO_ARITHMETIC = ("rename_observations_processor", "to_batch_processor", "device_processor")
+"""Steps of a processor that leave numbers as they are."""
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": functional.relu, "gelu": functional.gelu}
 
 
@@ -155,7 +157,10 @@ def _scales(path: Path, config: Mapping[str, Any], hashes: dict[str, str]) -> di
         ("policy_preprocessor.json", config["input_features"], "normalizer_processor"),
         ("policy_postprocessor.json", config["output_features"], "unnormalizer_processor"),
     ):
-        steps = [s for s in _json(path, file, hashes)["steps"] if s["registry_name"] == step]
+        every = _json(path, file, hashes)["steps"]
+        if other := [str(s["registry_name"]) for s in every if s["registry_name"] not in (*_NO_ARITHMETIC, step)]:
+            raise UserError(f"{path / file} has the step {other[0]}, which is not read. Fly it from LeRobot's server.")
+        steps = [s for s in every if s["registry_name"] == step]
         if len(steps) != 1:
             raise UserError(f"{path / file} has {len(steps)} steps {step}, and must have one.")
         about = steps[0]["config"]
