@@ -42,6 +42,7 @@ def test_a_real_robot_needs_force_for_a_policy_that_cannot_be_verified() -> None
         ({"commander": SERVER, "policy": "p.onnx"}, "takes the place of 'p.onnx': leave one of the two out"),
         ({"commander": "external", "robot": "turtlebot3_burger", "driver": "dwa"}, "takes the place of 'dwa'"),
         ({"commander": "someone"}, "The URI 'someone' is not allowed: the driver 'lerobot' takes lerobot://"),
+        ({"commander": SERVER, "instruction": "push"}, "hears no instruction: leave it out.*option task"),
         ({"commander": "external", "teleop": True}, "teleop corrects a policy node"),
     ],
 )

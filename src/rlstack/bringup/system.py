@@ -145,7 +145,7 @@ def deploy_system(
     if ports is not None and group.simulated and not own_simulator:
         check_scene(world, ports)
     if instruction:
-        check_instruction(instruction, ports)
+        check_instruction(instruction, ports, commander)
     rate_hz = None if ports is None else ports.rate_hz
     if commander:
         commands_from, rate_hz = given_commander(commander, policy or given.driver, deployment.AFTER_POLICY)
@@ -283,7 +283,7 @@ def check_scene(world: str, ports: PolicyPorts) -> None:
         )
 
 
-def check_instruction(instruction: str, ports: PolicyPorts | None) -> None:
+def check_instruction(instruction: str, ports: PolicyPorts | None, commander: str = "") -> None:
     """Refuse an instruction that is not text, or that nothing follows.
 
     Raises:
@@ -293,6 +293,11 @@ def check_instruction(instruction: str, ports: PolicyPorts | None) -> None:
         encoded(instruction)
     except ValueError as error:
         raise UserError(f"instruction: {error}.") from error
+    if commander:
+        raise UserError(
+            f"The commander '{commander}' hears no instruction: leave it out. A policy server takes its task from the"
+            " URI's option task, another program from you."
+        )
     if ports is None or topics.INSTRUCTION not in ports.inputs:
         who = "A planner" if ports is None else ports.who
         raise UserError(f"{who} follows no instructions: leave the instruction out, or give a policy that does.")
