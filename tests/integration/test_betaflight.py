@@ -20,7 +20,7 @@ from tests.support.deployed import Up
 from tests.support.firmware import betaflight_firmware
 from tests.support.ros import Listener
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.integration, pytest.mark.quiet, pytest.mark.timeout(420)]
 
 ROBOT, GOAL = "racer_rates", (0.8, -0.4, 1.6)
 PATIENT = """
