@@ -30,6 +30,7 @@ NODES = (
     "teleop_arm",
     "record",
     "goal_action",
+    "agent",
 )
 MAIN = {
     "rlstack": "rlstack.cli:main",

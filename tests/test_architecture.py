@@ -34,7 +34,7 @@ FLOORS = {
     ),
     **dict.fromkeys(("fused", "robots", "interfaces"), 1),
     **dict.fromkeys(("policies", "sim", "hardware", "control", "data", "perception"), 2),
-    **dict.fromkeys(("guard", "tasks"), 3),
+    **dict.fromkeys(("guard", "tasks", "agent"), 3),
     **dict.fromkeys(("verification", "demonstrations"), 4),
     **dict.fromkeys(("training", "importers"), 5),
     "nodes": 6,
@@ -43,14 +43,25 @@ FLOORS = {
 }
 """What is at the top of rlstack, and the floor it is on; on one floor, nothing may need each other in a circle."""
 
-TORCH_FREE = ("fused", "robots", "interfaces", "policies", "control", "guard", "hardware", "perception", "sim.backends")
+TORCH_FREE = (
+    "fused",
+    "robots",
+    "interfaces",
+    "policies",
+    "control",
+    "guard",
+    "hardware",
+    "perception",
+    "agent",
+    "sim.backends",
+)
 """What a robot's computer runs, with the nodes of DEPLOYED; none of it may import torch, however indirectly."""
 
 DEPLOYED = tuple(
     f"nodes.{name}"
     for name in (
         *("robot", "policy", "remote_policy", "guard", "planner", "nav2", "map", "people"),
-        *("teleop", "teleop_arm", "goal_action"),
+        *("teleop", "teleop_arm", "goal_action", "agent"),
     )
 )
 

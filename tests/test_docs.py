@@ -361,12 +361,24 @@ class deployed:
 
 
 def tables() -> Iterator[str]:
-    from rlstack.nodes import goal_action, guard, map, nav2, people, planner, policy, remote_policy, robot, train
+    from rlstack.nodes import (
+        agent,
+        goal_action,
+        guard,
+        map,
+        nav2,
+        people,
+        planner,
+        policy,
+        remote_policy,
+        robot,
+        train,
+    )
 
     yield from (docs.signal_table(SENSED), docs.robot_file_table(), docs.signal_table(COMMANDED))
     yield from (
         docs.parameter_table(node.PARAMETERS)
-        for node in (robot, policy, guard, planner, remote_policy, nav2, goal_action, map, people, train)
+        for node in (robot, policy, guard, planner, remote_policy, nav2, goal_action, agent, map, people, train)
     )
 
 
@@ -387,7 +399,7 @@ def test_every_topic_and_service_is_described() -> None:
     page = docs.text("docs/topics.md")
     for name, kind in topics.TYPES.items():
         assert f"\n| `{name}` | `{kind}` |" in page
-    for name in (topics.RESET, topics.ARM, topics.ESTOP, topics.CLEAR_ESTOP, topics.GOAL_HOLD):
+    for name in (topics.RESET, topics.ARM, topics.ESTOP, topics.CLEAR_ESTOP, topics.REST, topics.GOAL_HOLD, topics.AGENT_STOP):
         assert f"\n| `{name}` | `std_srvs/srv/" in page
 
 

@@ -59,6 +59,7 @@ VERBS: dict[str, Verb] = {
     "arm": Verb("arm a robot", "bringup.robot_commands.arming:Arm"),
     "disarm": Verb("disarm a robot", "bringup.robot_commands.arming:Disarm"),
     "goto": Verb("send a robot to a goal, and follow it", "bringup.robot_commands.goto:Goto"),
+    "agent": Verb("have a robot do what a sentence says", "bringup.robot_commands.agent:Agent"),
     "status": Verb("show the state of all robots in the ROS domain", "bringup.robot_commands.status:Status"),
     "teleop": Verb("teleoperate an arm: keyboard, gamepad, SpaceMouse, leader arm", "bringup.teleop:Teleop"),
     "demo record": Verb(

@@ -78,8 +78,17 @@ ESTOP = "estop"
 POLICY_RESET = POLICY_PREFIX + RESET
 """Service of a policy node whose policy keeps state: start anew, with the next observation."""
 CLEAR_ESTOP = "clear_estop"
+REST = "rest"
+"""Service of a guard: bring the robot to rest, as at the guard's end (a quadrotor lands), and disarm it."""
 GOAL_HOLD = "goal/hold"
 """Service of a policy's or planner's node: make the present position the goal."""
+
+AGENT_SENTENCE = "agent/sentence"
+"""What the agent is to have the robot do."""
+AGENT_REPORT = "agent/report"
+"""What the agent does, and why it stops, a sentence each."""
+AGENT_STOP = "agent/stop"
+"""Service of the agent: give up the sentence, and hold the position."""
 
 WORLD_FRAME = "odom"
 BODY_FRAME = "base_link"
@@ -117,6 +126,8 @@ TYPES: dict[str, str] = {
     TF: "tf2_msgs/msg/TFMessage",
     TF_STATIC: "tf2_msgs/msg/TFMessage",
     CLOCK: "rosgraph_msgs/msg/Clock",
+    AGENT_SENTENCE: "std_msgs/msg/String",
+    AGENT_REPORT: "std_msgs/msg/String",
 }
 """Message type by topic; commands have the same type under :data:`POLICY_PREFIX`."""
 TELEOP_TYPES: dict[str, str] = {

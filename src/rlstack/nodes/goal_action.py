@@ -84,6 +84,9 @@ class GoalActionNode(ManagedNode):
         server, self._server = getattr(self, "_server", None), None
         if server is not None:
             server.destroy()
+        watch = getattr(self, "_watch", None)
+        if watch is not None:
+            watch.close()
 
     def status(self) -> tuple[str, dict[str, Any]]:
         """Report the goals."""

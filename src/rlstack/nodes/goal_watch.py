@@ -30,10 +30,13 @@ class Outcome:
     Args:
         state: ``sent`` until the policy pursues it, then ``pursued`` until it is ``reached`` or has ``failed``.
         why: Why it has failed.
+        cause: The same as a word: the guard has it ``off`` or has ``taken over``, it was ``refused``, ``not taken``
+            or ``replaced``, or the distance is ``silent``.
     """
 
     state: Literal["sent", "pursued", "reached", "failed"]
     why: str = ""
+    cause: Literal["", "off", "taken over", "refused", "not taken", "replaced", "silent"] = ""
 
 
 class GoalWatch:
@@ -61,8 +64,12 @@ class GoalWatch:
         self._replaced = False
         self._refusal = ""
 
+        self._node = node
+        self._subscriptions: list[Any] = []
+
         def subscribe(topic: str, callback: Any, use: topics.Quality) -> None:
-            node.create_subscription(topics.type_of(topic), within + topic, callback, topics.quality(use))
+            kind, quality = topics.type_of(topic), topics.quality(use)
+            self._subscriptions.append(node.create_subscription(kind, within + topic, callback, quality))
 
         subscribe(topics.GOAL_REFUSED, self._on_refused, "event")  # first: it is there once a latched goal has come
         subscribe(topics.GUARD_REASON, self._on_reason, "latched")
@@ -73,6 +80,13 @@ class GoalWatch:
         subscribe(topics.GOAL_REACHED, self._on_reached, "latched")
         kind, quality = topics.type_of(topics.GOAL), topics.quality("latched")
         self._goals: Any = node.create_publisher(kind, within + topics.GOAL, quality) if sends else None
+
+    def close(self) -> None:
+        """Leave the robot's topics."""
+        for subscription in self._subscriptions:
+            self._node.destroy_subscription(subscription)
+        if self._goals is not None:
+            self._node.destroy_publisher(self._goals)
 
     @property
     def heard(self) -> bool:
@@ -94,25 +108,26 @@ class GoalWatch:
     def outcome(self) -> Outcome:
         """Return what has become of the goal that was sent last."""
         if self._sent_at is None:
-            return Outcome("failed", "no goal was sent")
+            return Outcome("failed", "no goal was sent", "not taken")
         now = time.monotonic()
         if self.interventions > self._intervened and self.mode == _POLICY:
             self._intervened = self.interventions
         intervenes = self.interventions > self._intervened and now - self._intervened_at > HANDED_BACK_WITHIN_S
         if self.is_off or intervenes:
-            return Outcome("failed", self.taken_over)
+            return Outcome("failed", self.taken_over, "off" if self.is_off else "taken over")
         if self._pursued is None:
             if self._refusal:
-                return Outcome("failed", self._refusal)
+                return Outcome("failed", self._refusal, "refused")
             if now - self._sent_at < TAKEN_WITHIN_S:
                 return Outcome("sent")
-            return Outcome("failed", f"the goal was not taken within {TAKEN_WITHIN_S:g} s, and nothing says why")
+            why = f"the goal was not taken within {TAKEN_WITHIN_S:g} s, and nothing says why"
+            return Outcome("failed", why, "not taken")
         if self._replaced:
-            return Outcome("failed", "another goal replaced it")
+            return Outcome("failed", "another goal replaced it", "replaced")
         if self.reached:
             return Outcome("reached")
         if now - max(self._distance_at, self._sent_at) > SILENT_S:
-            return Outcome("failed", "the policy or planner no longer reports its distance from the goal")
+            return Outcome("failed", "the policy or planner no longer reports its distance from the goal", "silent")
         return Outcome("pursued")
 
     @property

@@ -129,6 +129,7 @@ class GuardNode(GuardEnding, ManagedNode):
         self.server(SetBool, topics.ARM, self._on_arm)
         self.server(Trigger, topics.ESTOP, self._on_estop)
         self.server(Trigger, topics.CLEAR_ESTOP, self._on_clear_estop)
+        self.server(Trigger, topics.REST, self.on_rest)
         self._live_check: str | None = None
         if self.parameters["require_live_check"]:
             self.subscriber(topics.type_of(topics.LIVE_CHECK), topics.LIVE_CHECK, self._on_live_check, "latched")

@@ -1,4 +1,4 @@
-"""How the guard node ends: it brings its robot to rest first."""
+"""How the guard node brings its robot to rest: on request, and before it ends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class GuardEnding:
-    """The part of the guard node that ends it."""
+    """The part of the guard node that brings the robot to rest."""
 
     _ends = False
     """Whether it was asked to end."""
@@ -32,8 +32,21 @@ class GuardEnding:
             return
         again = "Press Ctrl-C" if signal_name == "SIGINT" else "Send it"
         advice = f"{again} again to switch off now."
-        decision = self.guard.end(self._now_s(), f"asked to end by {signal_name}", advice)
         self._policy_there = False  # it ends, too
+        self._bring_to_rest(f"asked to end by {signal_name}", advice)
+
+    def on_rest(self, request: Any, response: Any) -> Any:
+        """Bring the robot to rest and disarm it; it may be armed again."""
+        if not self.active or self._origin_ns is None:
+            response.message = "No observation has arrived yet, or the guard is not active."
+            return response
+        self._auto_arm_left = False
+        self._bring_to_rest("asked to come to rest", "")
+        response.success, response.message = True, f"Mode {self.guard.mode}: {self.guard.reason}."
+        return response
+
+    def _bring_to_rest(self, reason: str, advice: str) -> None:
+        decision = self.guard.end(self._now_s(), reason, advice)
         if not self.lock_step:
             self._send(decision)
         elif self._waiting is not None:

@@ -12,13 +12,14 @@ from rlstack.bringup.robot_commands.robot_client import (
     FOUND_WITHIN_S,
     SETTLED_S,
     RobotClient,
-    ServiceCall,
     matching,
+    service_call,
     shown,
     within,
 )
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
+from rlstack.nodes.service_call import ServiceCall
 
 
 def parser() -> argparse.ArgumentParser:
@@ -74,7 +75,7 @@ def stop(client: RobotClient, names: Sequence[str] = (), clear: bool = False) ->
         wanted = [robot for name in names for robot in matching(name, there)] if names else there
         for robot in wanted:
             if robot not in calls:
-                calls[robot], called[robot] = ServiceCall(client.node, Trigger, robot, service), now
+                calls[robot], called[robot] = service_call(client.node, Trigger, robot, service), now
         for robot, call in calls.items():
             if robot not in done and call.poll():
                 done[robot] = bool(call.response.success)

@@ -13,6 +13,7 @@ from typing import Any
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.nodes.runtime import prepare_environment, require_ros
+from rlstack.nodes.service_call import ServiceCall
 
 FOUND_WITHIN_S = 3.0
 """How long the graph may take to show a robot."""
@@ -22,8 +23,6 @@ MISSED_S = 1.5
 """The same while a robot that was named is not among them."""
 ANSWERED_WITHIN_S = 3.0
 """Time limit for a service's answer."""
-_REPEATED_S = 0.5
-"""Time after which an unanswered request is sent again: all of them may come twice."""
 _TRIGGER = "std_srvs/srv/Trigger"
 _POLL_S = 0.01
 _POLICY = topics.POLICY_PREFIX.rstrip("/")
@@ -157,13 +156,13 @@ class RobotClient:
 
     def call(self, kind: Any, robot: str, service: str, **fields: Any) -> Any:
         """Call a service of a robot and return its response; None if it does not answer in time."""
-        call = ServiceCall(self.node, kind, robot, service, **fields)
+        call = service_call(self.node, kind, robot, service, **fields)
         self.until(call.poll, ANSWERED_WITHIN_S)
         return call.response
 
 
-class ServiceCall:
-    """A call of a robot's service, sent as soon as the service is there, and again while no answer comes.
+def service_call(node: Any, kind: Any, robot: str, service: str, **fields: Any) -> ServiceCall:
+    """Return a call of a robot's service.
 
     Args:
         node: The node that calls.
@@ -172,25 +171,7 @@ class ServiceCall:
         service: The service's name in it.
         fields: Fields of the request.
     """
-
-    def __init__(self, node: Any, kind: Any, robot: str, service: str, **fields: Any) -> None:
-        self._client = node.create_client(kind, within(robot, service))
-        self._request = kind.Request(**fields)
-        self._sent: list[Any] = []
-        self._sent_at = 0.0
-
-    def poll(self) -> bool:
-        """Send the request if it is due; return whether there is an answer."""
-        now = time.monotonic()
-        if (not self._sent or now - self._sent_at > _REPEATED_S) and self._client.service_is_ready():
-            self._sent.append(self._client.call_async(self._request))
-            self._sent_at = now
-        return self.response is not None
-
-    @property
-    def response(self) -> Any:
-        """The answer; None until there is one."""
-        return next((future.result() for future in self._sent if future.done()), None)
+    return ServiceCall(node.create_client(kind, within(robot, service)), kind.Request(**fields))
 
 
 def within(robot: str, name: str) -> str:

@@ -1,0 +1,90 @@
+"""Sentences to a simulated quadrotor and a base with their released policies, over real topics in lock step."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from rlstack import cli
+from rlstack.interfaces import topics
+from rlstack.policies import find_policy
+from tests.support.model_server import model_server
+from tests.support.ros import Listener, NodeProcess, heights, nodes
+
+pytestmark = pytest.mark.integration
+
+LOCK = {"lock_step": True}
+
+
+def test_a_quadrotor_does_what_a_sentence_says(
+    listener: Listener, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places = tmp_path / "places.yaml"
+    places.write_text("places: {corner: [0.3, 0.0, 0.8]}\n")
+    policy = find_policy("quadrotor_hover")
+    reports, odometry = listener.hear(topics.AGENT_REPORT, "event", depth=50), listener.hear(topics.ODOM, depth=1)
+    sentences = listener.node.create_publisher(
+        topics.type_of(topics.AGENT_SENTENCE), topics.AGENT_SENTENCE, topics.quality("event")
+    )
+
+    def said(sentence: str) -> list[str]:
+        del reports[:]
+        sentences.publish(topics.type_of(topics.AGENT_SENTENCE)(data=sentence))
+        ends = ("Done.", "Stopped", "Nothing", "The robot is not heard")
+        listener.until(lambda: reports and reports[-1].data.startswith(ends), f"the end of '{sentence}'")
+        return [report.data for report in reports]
+
+    def command(*words: str) -> tuple[int, str]:
+        status = cli.main(["agent", *words])
+        return status, "".join(capsys.readouterr())
+
+    with nodes(
+        NodeProcess("robot", noise_seed=-1, **LOCK),
+        NodeProcess("guard", **LOCK),
+        NodeProcess("policy", policy=policy, goal_position="[0.0, 0.0, 0.8]", **LOCK),
+        NodeProcess("agent", policy=policy, places=places),
+    ):
+        listener.until(lambda: sentences.get_subscription_count() > 0 and odometry, "the agent and the robot")
+        while (told := said("take off, fly to 9 0 1"))[-1].startswith("The robot is not heard"):
+            pass
+        assert told[-1].startswith("Nothing was done: Step 2, go to 9.00 0.00 1.00 m: it is outside the geofence")
+
+        told = said("take off, fly to the corner, wait 1 second, come back and land")
+        assert told[0].startswith("The plan: 1 take off; 2 go to the place 'corner'; 3 wait 1 s; 4 come back to the")
+        assert told[1:] == [
+            "1 of 5: take off",
+            "2 of 5: go to the place 'corner'",
+            "3 of 5: wait 1 s",
+            "4 of 5: come back to the start",
+            "5 of 5: land",
+            "Done.",
+        ]
+        assert max(heights(odometry)) > 0.7 and heights(odometry)[-1] < 0.1
+        assert max(message.pose.pose.position.x for message in odometry) > 0.2
+        assert abs(odometry[-1].pose.pose.position.x) < 0.15
+
+        status, out = command("fly to 1 0 1")
+        assert status == 2 and "Step 1, go to 1.00 0.00 1.00 m: it is disarmed: begin with 'take off'" in out
+        plan = {"steps": [{"skill": "take_off"}, {"skill": "move", "up": 0.2}]}
+        with model_server(lambda request: json.dumps(plan)) as server:
+            status, out = command("go a bit higher", "--model-url", server.url, "--model", "tiny", "--only-plan")
+        assert status == 0 and "The plan: 1 take off; 2 go 0.20 m up." in out and "1 of 2" not in out
+
+
+def test_a_base_does_what_a_sentence_says(_ros_environment: None, capsys: pytest.CaptureFixture[str]) -> None:
+    with nodes(
+        NodeProcess("robot", robot="turtlebot3_burger", noise_seed=-1, **LOCK),
+        NodeProcess("guard", robot="turtlebot3_burger", **LOCK),
+        NodeProcess("policy", policy=find_policy("base_navigation"), goal_position="[0.0, 0.0, 0.0]", **LOCK),
+    ):
+        end = time.monotonic() + 60.0
+        while (status := cli.main(["agent", "arm, go 0.5 m forward, then rest"])) == 2 and time.monotonic() < end:
+            pass  # its nodes are starting
+        out = "".join(capsys.readouterr())
+        assert status == 0 and "3 of 3: come to rest and disarm" in out, out
+        status = cli.main(["agent", "fly 1 m up"])
+        out = "".join(capsys.readouterr())
+        assert status == 2 and "Step 1, go 1.00 m up: it is disarmed: begin with 'arm'" in out, out
