@@ -399,7 +399,15 @@ def test_every_topic_and_service_is_described() -> None:
     page = docs.text("docs/topics.md")
     for name, kind in topics.TYPES.items():
         assert f"\n| `{name}` | `{kind}` |" in page
-    for name in (topics.RESET, topics.ARM, topics.ESTOP, topics.CLEAR_ESTOP, topics.REST, topics.GOAL_HOLD, topics.AGENT_STOP):
+    for name in (
+        topics.RESET,
+        topics.ARM,
+        topics.ESTOP,
+        topics.CLEAR_ESTOP,
+        topics.REST,
+        topics.GOAL_HOLD,
+        topics.AGENT_STOP,
+    ):
         assert f"\n| `{name}` | `std_srvs/srv/" in page
 
 

@@ -30,8 +30,12 @@ def launch_file(name: str) -> LaunchFile:
 
 @pytest.fixture(scope="module")
 def deploy() -> LaunchFile:
-    """The launch file without the check of the policy file and of who corrects it, which need a policy."""
-    build = lambda force, teleop, params_file, use_sim_time, **rest: deploy_system(**rest)  # noqa: E731
+    """The launch file without the check of the policy file and of who works with it, which need a policy."""
+    beyond = ("force", "teleop", "agent", "places", "model_url", "model", "params_file", "use_sim_time")
+
+    def build(**options):
+        return deploy_system(**{name: value for name, value in options.items() if name not in beyond})
+
     return dataclasses.replace(launch_file("deploy"), build=build)
 
 

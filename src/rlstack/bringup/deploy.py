@@ -9,10 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from rlstack.bringup.agent_process import with_agent
 from rlstack.bringup.kind_deployment import EXTERNAL, deployment_of
 from rlstack.bringup.node_process import System, on_simulated_time, with_real_time_priority
 from rlstack.bringup.params_file import with_params_file
-from rlstack.bringup.robot_group import TOPICS, is_simulator, robot_group
+from rlstack.bringup.robot_group import TOPICS, absolute_file, is_simulator, robot_group
 from rlstack.bringup.status_monitor import Monitor
 from rlstack.bringup.supervisor import Supervisor
 from rlstack.bringup.system import START_S, chosen_robot, deploy_system, simulate_system
@@ -44,6 +45,10 @@ def checked_deployment(
     *,
     force: bool = False,
     teleop: bool = False,
+    agent: bool = False,
+    places: str = "",
+    model_url: str = "",
+    model: str = "",
     params_file: str | Path = "",
     use_sim_time: bool = False,
     **options: Any,
@@ -56,6 +61,10 @@ def checked_deployment(
         robot: A robot's name or file; empty: :func:`chosen_robot`.
         force: Run although the policy has no passing verification beside it, or was trained on other vehicles.
         teleop: An operator may correct the policy, see :func:`rlstack.bringup.teleop.with_human`.
+        agent: An agent takes sentences, see :func:`rlstack.bringup.agent_process.with_agent`, as the next three.
+        places: File of named places.
+        model_url: Endpoint of a language model that plans.
+        model: The model's name there.
         params_file: A file with parameters of the nodes, such as tighter limits of the guard, see
             :func:`rlstack.bringup.params_file.with_params_file`.
         use_sim_time: With the backend ``topics``: another simulator publishes ``/clock``, which the nodes' clocks
@@ -73,6 +82,10 @@ def checked_deployment(
         raise UserError("teleop corrects a policy node: leave it out, or --commander.")
     if teleop:
         system = with_human(system, spec)
+    if agent:
+        system = with_agent(system, absolute_file(robot), places, model_url, model)
+    elif places or model_url or model:
+        raise UserError("places, model_url and model are the agent's: give agent, too, or leave them out.")
     if is_simulator(backend) or use_sim_time:
         if not (is_simulator(backend) or backend == TOPICS):
             raise UserError(

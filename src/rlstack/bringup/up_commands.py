@@ -84,6 +84,15 @@ class Deploy:
     teleop: bool = False
     """Let an operator correct an arm's policy: with rlstack teleop --only-device, or any publisher of teleop/twist and
     teleop/intervene."""
+    agent: bool = False
+    """Start the agent, too: it takes sentences on agent/sentence, and has the robot do what they say."""
+    places: Annotated[str, tyro.conf.arg(metavar="FILE")] = ""
+    """The agent's named places, a YAML file."""
+    model_url: Annotated[str, tyro.conf.arg(metavar="URL")] = ""
+    """OpenAI-compatible endpoint of a language model that plans for the agent, such as http://localhost:8000/v1;
+    default: a grammar plans."""
+    model: str = ""
+    """The model's name there."""
     no_arm: bool = False
     """Leave simulators disarmed, too."""
     dry_run: bool = False
