@@ -46,6 +46,8 @@ EXTRAS = {
         "ros-std-srvs>=5.3,<5.4",
         "ros-rosgraph-msgs>=2,<2.1",
         "ros-lifecycle-msgs>=2,<2.1",
+        # the grammar of the agent's sentences; rosidl, and so every ROS 2, has it for its own
+        "lark-parser>=0.12",
     ],
     # llvmlite: the batch simulator's machine code
     # scipy: distance transforms and shortest ways of the maps that bases learn in

@@ -238,6 +238,7 @@ IMPORTED_AS = {
     "mujoco_warp": "mujoco-warp",
     "PIL": "pillow",
     "yaml": "pyyaml",
+    "lark": "lark-parser",
 }
 
 
