@@ -129,7 +129,7 @@ class GuardNode(GuardEnding, ManagedNode):
         self.server(SetBool, topics.ARM, self._on_arm)
         self.server(Trigger, topics.ESTOP, self._on_estop)
         self.server(Trigger, topics.CLEAR_ESTOP, self._on_clear_estop)
-        self.server(Trigger, topics.REST, self.on_rest)
+        self.server(Trigger, topics.REST, self._on_rest)
         self._live_check: str | None = None
         if self.parameters["require_live_check"]:
             self.subscriber(topics.type_of(topics.LIVE_CHECK), topics.LIVE_CHECK, self._on_live_check, "latched")
@@ -342,18 +342,6 @@ class GuardNode(GuardEnding, ManagedNode):
             self._auto_arm_left = False
             self._send(self.guard.disarm("requested"), ordered=True)
             response.success, response.message = True, "Disarmed."
-        return response
-
-    def _on_estop(self, request: Any, response: Any) -> Any:
-        self._auto_arm_left = False
-        self._send(self.guard.estop("requested"))
-        response.success = True
-        response.message = "Motors off. To move again: `rlstack estop --clear`, then `rlstack arm`."
-        return response
-
-    def _on_clear_estop(self, request: Any, response: Any) -> Any:
-        response.success, response.message = self.guard.clear_estop()
-        self._shown.show(self.guard)
         return response
 
     # Publishing ----------------------------------------------------------------------------------------------

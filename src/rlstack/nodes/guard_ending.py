@@ -1,4 +1,4 @@
-"""How the guard node brings its robot to rest: on request, and before it ends."""
+"""How the guard node stops its robot: at once, or by bringing it to rest, on request and before it ends."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class GuardEnding:
-    """The part of the guard node that brings the robot to rest."""
+    """The part of the guard node that stops the robot."""
 
     _ends = False
     """Whether it was asked to end."""
@@ -35,7 +35,19 @@ class GuardEnding:
         self._policy_there = False  # it ends, too
         self._bring_to_rest(f"asked to end by {signal_name}", advice)
 
-    def on_rest(self, request: Any, response: Any) -> Any:
+    def _on_estop(self, request: Any, response: Any) -> Any:
+        self._auto_arm_left = False
+        self._send(self.guard.estop("requested"))
+        response.success = True
+        response.message = "Motors off. To move again: `rlstack estop --clear`, then `rlstack arm`."
+        return response
+
+    def _on_clear_estop(self, request: Any, response: Any) -> Any:
+        response.success, response.message = self.guard.clear_estop()
+        self._shown.show(self.guard)
+        return response
+
+    def _on_rest(self, request: Any, response: Any) -> Any:
         """Bring the robot to rest and disarm it; it may be armed again."""
         if not self.active or self._origin_ns is None:
             response.message = "No observation has arrived yet, or the guard is not active."
