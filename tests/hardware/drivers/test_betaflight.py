@@ -11,6 +11,7 @@ import pytest
 
 from rlstack.errors import UserError
 from rlstack.hardware.drivers.betaflight import BetaflightBackend
+from rlstack.interfaces.backend import Signals
 from rlstack.robots import load_robot
 from tests.hardware.conformance.test_driver import located, soon
 from tests.support.peers.betaflight import BetaflightPeer
@@ -32,10 +33,10 @@ def driver(peer: BetaflightPeer) -> Iterator[BetaflightBackend]:
     made.close()
 
 
-def armed(driver: BetaflightBackend, peer: BetaflightPeer) -> bool:
+def armed(driver: BetaflightBackend, peer: BetaflightPeer, command: Signals = HOVER) -> bool:
     def fly() -> bool:
         try:
-            return bool(driver.write(HOVER)["rates_thrust"].any())
+            return bool(driver.write(command)["rates_thrust"].any())
         except ValueError as error:
             assert "RXLOSS" in str(error)  # in the first tenths of a second
             return False
@@ -209,6 +210,16 @@ def test_before_the_first_pose_there_is_no_measurement_and_bad_poses_are_none(
     assert seen["linear_acceleration"].tolist() == [0.0, 0.0, 9.81]
     assert np.allclose(seen["position"], peer.pose()[0]) and seen["battery_voltage"].tolist() == [15.8]
     assert soon(lambda: driver.read().signals["battery_current"][0] == pytest.approx(-3.1))
+
+
+def test_its_failsafe_does_not_run_the_motors_of_one_that_has_not_taken_off(peer: BetaflightPeer) -> None:
+    peer.answers[75] = struct.pack("<BBHBHB", 15, 10, 1000, 0, 100, 0)
+    driver = BetaflightBackend(peer.robot, uri=peer.uri)
+    driver.connect()
+    assert armed(driver, peer, {"rates_thrust": np.array([0.0, 0.0, 0.0, 2.0])})
+    assert driver.let_go() == "disarmed"
+    assert soon(lambda: not peer.powered)
+    driver.close()
 
 
 @pytest.mark.parametrize(("procedure", "lands"), [(0, "AUTO-LAND"), (1, ""), (2, "GPS-RESCUE")])

@@ -43,6 +43,8 @@ _G_UNITS = (256.0, 512.0, 1024.0, 2048.0, 4096.0)
 """What accelerometers of flight controllers read at 1 g."""
 _REST_ERROR = 0.12
 _TILT_ERROR_RAD = 0.2
+_LIFTS = 0.5
+"""Share of hovering below which no thrust lifts it, although the hover throttle may be wrong by :data:`HOVER_RATIO`."""
 _FRESH_S = 0.3
 _AHEAD_S = 0.1
 _APART_S = 0.05
@@ -94,6 +96,8 @@ class BetaflightBackend:
         self._last: Reading | None = None
         self._phase: _Phase = "off"
         self._since_s = 0.0
+        self._lifted = False
+        """Whether a thrust that may lift it has been sent since it was armed."""
         self.on_reading: Callable[[], None] = nobody_listens
         """See :class:`rlstack.interfaces.backend.Announcing`."""
         self.ignored_poses = 0
@@ -183,6 +187,7 @@ class BetaflightBackend:
             offset, sent[axis] = stick.offset(wanted[axis])
             channels[settings.places[axis]] = settings.middle_us + offset
         channels[settings.places[3]], sent[3] = self._throttle.pulse(wanted[3])
+        self._lifted = self._lifted or bool(sent[3] > _LIFTS * STANDARD_GRAVITY)
         controller.send(channel_frame(channels, settings.channels))
         return {"rates_thrust": sent}
 
@@ -202,9 +207,10 @@ class BetaflightBackend:
     def let_go(self) -> str:
         """Send no channels any more where the flight controller's failsafe lands it; disarm where that would drop it.
 
-        A pilot's transmitter would have the firmware repeat the last channels, so then the throttle is lowered, too.
+        A pilot's transmitter would have the firmware repeat the last channels, so then the throttle is lowered, too. A
+        failsafe that lands runs the motors for a while also on the ground, so one that has not taken off is disarmed.
         """
-        if self._phase == "flying" and not self._pilot and self._settings.lands_by:
+        if self._phase == "flying" and self._lifted and not self._pilot and self._settings.lands_by:
             return f"left to the flight controller's failsafe {self._settings.lands_by}"
         self.disarm()
         return "disarmed"
@@ -274,7 +280,7 @@ class BetaflightBackend:
         elif self._phase == "off":
             self._check_before_arming(controller)
             controller.keep_alive(None)
-            self._phase, self._since_s = "arming", time.time()
+            self._phase, self._since_s, self._lifted = "arming", time.time(), False
         elif self._phase == "released":
             raise ValueError(
                 f"the flight controller has disarmed itself: {self._why(controller)}; disarm and arm again"
