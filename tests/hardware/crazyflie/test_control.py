@@ -120,6 +120,14 @@ def test_the_emergency_stop_follows_one_that_is_not_confirmed() -> None:
     assert "emergency" not in bench.sent
     assert bench.run(0.7, write=False) is Phase.OFF
     assert "emergency" in bench.sent
+    bench.sent.clear()
+    bench.control.stop(bench.now)
+    assert bench.control.phase is Phase.STOP and bench.sent == ["stop"], "one that is repeated, as the link is back"
+    bench.run(0.2, write=False)
+    bench.status(READY, 0.0)
+    bench.sent.clear()
+    bench.control.stop(bench.now)
+    assert bench.control.phase is Phase.OFF and not bench.sent
 
 
 def test_without_control_nothing_is_stopped() -> None:

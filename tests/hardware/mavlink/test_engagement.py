@@ -172,6 +172,33 @@ def test_an_unconfirmed_disarming_terminates_the_flight_if_that_is_allowed_and_e
         assert ((TERMINATE, (1.0,)) in bench.sent) == allowed
 
 
+def test_an_emergency_stop_that_goes_on_counts_once_a_lost_link_is_back() -> None:
+    bench = Bench().flying()
+    bench.engagement.stop(bench.now)
+    assert bench.run(2.5, write=False) is Phase.OFF, "nothing was heard"
+    bench.sent.clear()
+    bench.beat(True, LAND)  # its failsafe has it
+    bench.engagement.stop(bench.now)
+    assert bench.engagement.phase is Phase.STOP and bench.sent == [(ARM_DISARM, (0.0, FORCE))]
+    bench.run(0.5, write=False)
+    bench.beat(False, LAND)
+    assert bench.engagement.phase is Phase.OFF
+    bench.sent.clear()
+    bench.beat(True, LAND)  # armed by another
+    bench.engagement.stop(bench.now)
+    assert not bench.sent
+
+
+def test_after_a_disarming_that_was_not_confirmed_the_pilots_switch_counts() -> None:
+    bench = Bench().flying()
+    bench.engagement.stop(bench.now)
+    bench.run(2.5, write=False)
+    bench.sent.clear()
+    bench.beat(True, POSCTL)
+    bench.engagement.stop(bench.now)
+    assert bench.engagement.phase is Phase.OFF and not bench.sent
+
+
 def test_commands_that_end_before_it_is_armed_leave_it_disarmed() -> None:
     bench = Bench()
     bench.run(1.3)

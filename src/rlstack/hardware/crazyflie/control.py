@@ -71,6 +71,8 @@ class Control:
         self.bits = 0
         self._since_s = self._sent_s = 0.0
         self._count = 0
+        self._unconfirmed = False
+        """Whether a stop was given up, as on a lost link: an emergency stop that is repeated begins it anew."""
 
     def broken(self) -> str:
         """Return why it cannot fly before it was carried back or restarted; empty if it can."""
@@ -99,7 +101,7 @@ class Control:
 
     def stop(self, now: float) -> None:
         """Stop the motors, if set-points have gone out since the last time."""
-        if self.phase in (Phase.UNLOCK, Phase.FLY, Phase.LAND):
+        if self.phase in (Phase.UNLOCK, Phase.FLY, Phase.LAND) or (self.phase is Phase.OFF and self._unconfirmed):
             self._enter(Phase.STOP, now, "")
             self._send_stop(now)
         elif self.phase is Phase.REFUSED:
@@ -118,6 +120,7 @@ class Control:
     def on_status(self, now: float, bits: int, thrust: float) -> None:
         """Take the Crazyflie's word on what it does."""
         self.bits = bits
+        self._unconfirmed = self._unconfirmed and thrust != 0.0
         if self.phase in (Phase.STOP, Phase.LAND) and thrust == 0.0 and now - self._since_s > CONFIRM_S:
             self._enter(Phase.OFF, now, "")
 
@@ -131,6 +134,7 @@ class Control:
         if now - self._since_s > GIVE_UP_S:
             _LOG.error("The Crazyflie has not confirmed that its motors stand: take its battery off.")
             self._enter(Phase.OFF, now, "")
+            self._unconfirmed = True
         elif now - self._sent_s > STOP_RESEND_S:
             self._send_stop(now)
 

@@ -74,6 +74,8 @@ class Engagement:
         """Time of the last heartbeat."""
         self._since_s = self._sent_s = self._written_s = 0.0
         self._tries = 0
+        self._unconfirmed = False
+        """Whether a disarming was given up, as on a lost link: an emergency stop that is repeated begins it anew."""
         self._refused: tuple[float, str] | None = None
         """Time and text of a refusal whose reason may still arrive."""
         self._texts: deque[tuple[float, str]] = deque(maxlen=8)
@@ -107,9 +109,9 @@ class Engagement:
         """Disarm, also in flight, if this driver has armed."""
         if self.phase in (Phase.ARM, Phase.FLY, Phase.LET_GO):
             self._ask(Phase.STOP, now)
-        elif self.phase is Phase.RELEASED:
+        elif self.phase is Phase.RELEASED or (self._unconfirmed and self.phase is not Phase.STOP):
             if self.mode in self._autopilot.by_hand and self.armed:
-                _LOG.warning("Not disarmed: %s.", self.reason)
+                _LOG.warning("Not disarmed: %s.", self.reason or f"the pilot flies, in {self._mode_name()}")
             elif self.armed:
                 self._ask(Phase.STOP, now)
         elif self.phase is not Phase.STOP:
@@ -125,6 +127,7 @@ class Engagement:
     def on_heartbeat(self, now: float, armed: bool, mode: int) -> None:
         """Take the autopilot's word on what it does."""
         self.armed, self.mode, self.heard_s = armed, mode, now
+        self._unconfirmed = self._unconfirmed and armed
         if self.phase is Phase.MODE and mode == self._mode and self._refused is None:
             self._ask(Phase.ARM, now)
         elif self.phase is Phase.ARM and armed and mode == self._mode:
@@ -192,6 +195,7 @@ class Engagement:
                 "%s has not confirmed that it is disarmed: use the remote control's switch.", self._autopilot.name
             )
             self._end(Phase.OFF, "")
+            self._unconfirmed = True
         elif self.phase is Phase.STOP and now - self._sent_s > STOP_RESEND_S:
             self._repeat(now)
 
