@@ -89,11 +89,11 @@ def test_an_arm_on_a_servo_bus_ends_where_it_ends_in_the_simulator(
         assert latencies[len(latencies) // 2] < 0.1  # what arm_reach is proven for
 
 
-@pytest.mark.parametrize("backend", ["franka", "ur", "ros2_control"])
+@pytest.mark.parametrize("backend", [pytest.param("franka", marks=pytest.mark.quiet), "ur", "ros2_control"])
 def test_an_arm_reaches_its_goal_behind_the_guard(
     backend: str, listener: Listener, start: Start, tmp_path: Path
 ) -> None:
-    """Franka's is franky-sim, which has physics and libfranka's protocol, and flies the released policy."""
+    """Franka's is franky-sim, which has physics and libfranka's protocol and takes a core; it moves by the released policy."""
     if backend == "franka":
         pytest.importorskip("franky")
         pytest.importorskip("franky_sim")

@@ -139,19 +139,21 @@ def write_constant_policy(
 
 
 def write_still_policy(path: Path, robot: Any, inputs: tuple[str, ...], command: str) -> Path:
-    """Write a policy of any robot that commands nothing but 0; it reads ``inputs`` and ignores them."""
+    """Write a policy of any robot that commands nothing but 0, or the nearest allowed; it ignores its ``inputs``."""
     contract = contract_for(robot, inputs, [command], name=path.stem, task="test")
     contract = replace(contract, envelope=envelope_for(robot, contract.inputs, contract.rate_hz))
     (given,), taken = contract.outputs, contract.inputs
     nothing = np.zeros((int(taken[0].shape[0]), int(given.shape[0])), dtype=np.float32)
+    nearest = np.clip(0.0, *given.limits).astype(np.float32)
     nodes = [helper.make_node("Identity", [port.name], [f"unused_{port.name}"]) for port in taken[1:]]
-    nodes.append(helper.make_node("MatMul", [taken[0].name, "nothing"], [command]))
+    nodes.append(helper.make_node("MatMul", [taken[0].name, "nothing"], ["zero"]))
+    nodes.append(helper.make_node("Add", ["zero", "nearest"], [command]))
     graph = helper.make_graph(
         nodes,
         path.stem,
         [_tensor(port.name, port.shape) for port in taken],
         [_tensor(command, given.shape)],
-        [numpy_helper.from_array(nothing, "nothing")],
+        [numpy_helper.from_array(nothing, "nothing"), numpy_helper.from_array(nearest, "nearest")],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
     write_policy(model, contract, path)

@@ -15,6 +15,7 @@ TRAJECTORY, FORWARD = "joint_trajectory", "commands"
 _TYPES = {TRAJECTORY: "trajectory_msgs/msg/JointTrajectory", FORWARD: topics.PLAIN_JOINTS}
 _INTERFACES = {TRAJECTORY: "command_interfaces", FORWARD: "interface_name"}
 """Parameters that say what a controller writes: positions, velocities, efforts."""
+_UNKNOWN = "_NODE_NAME_UNKNOWN_"
 _ANSWER_S = 4.0
 
 Spin = Callable[[Callable[[], bool], float], bool]
@@ -84,6 +85,9 @@ class Controller:
             UserError: Another node publishes on its topic; the message names it.
         """
         topic = f"{self.name}/{self.kind}"
+        if self._publishers(topic):
+            # ROS states a publisher and the name of its node one after the other
+            self._spin(lambda: all(one.node_name != _UNKNOWN for one in self._publishers(topic)), _ANSWER_S)
         others = [f"{one.node_namespace.rstrip('/')}/{one.node_name}" for one in self._publishers(topic)]
         if others:
             raise UserError(f"{', '.join(others)} already commands {topic}: end that program.")
