@@ -41,7 +41,7 @@ ELSEWHERE = ("https://github.com/leggedrobotics/rsl_rl",)
 KNOWN_PATHS = (
     *("/dev/shm", "/opt/ros/", "/clock", "/crazyflie", "/turtlebot", "/markers/world", "/tf", "/home/me/"),
     *("/colliders", "/dev/", "/etc/udev/", "/panda", "/so100", "/racer_rates", "/rlstack/", "/diagnostics"),
-    *("/joint_states", "/controller_manager"),
+    *("/joint_states", "/controller_manager", "/robot_description"),
 )
 """Absolute paths and topics that pages may name; those of one machine are none of theirs."""
 

@@ -93,7 +93,7 @@ def test_an_arm_on_a_servo_bus_ends_where_it_ends_in_the_simulator(
 def test_an_arm_reaches_its_goal_behind_the_guard(
     backend: str, listener: Listener, start: Start, tmp_path: Path
 ) -> None:
-    """Franka's is franky-sim, which has physics and libfranka's protocol and takes a core; it moves by the released policy."""
+    """Franka's peer is franky-sim, which takes a core; the released policy moves it."""
     if backend == "franka":
         pytest.importorskip("franky")
         pytest.importorskip("franky_sim")
