@@ -48,6 +48,8 @@ class LinkedRobot(ABC):
     commanded: tuple[str, ...]
     NAME: ClassVar[str]
     """The driver's name."""
+    LET_GO: ClassVar[str] = "disarmed"
+    """What becomes of the robot without its actuators' power."""
 
     def __init__(self, robot: RobotSpec, rate_hz: float, captures: Captures) -> None:
         self.robot: RobotSpec = robot
@@ -204,7 +206,7 @@ class LinkedRobot(ABC):
     def let_go(self) -> str:
         """Take the actuators' power: none of these robots falls from the air."""
         self.disarm()
-        return "disarmed"
+        return self.LET_GO
 
     def close(self) -> None:
         """Take the actuators' power and close the link; a second call does nothing."""

@@ -238,16 +238,16 @@ class RobotTopics:
         self.source = CommandSource(self._node, self.command_topic, wanted, self._commands, self._node.why_unknown)
         """Whose commands count."""
 
-    def let_go(self, why: str) -> None:
+    def let_go(self, why: str, advice: str = "") -> None:
         """Act on commands that have ended, or that mean that nothing is seen: disarm, or leave it to its failsafe."""
         self.let_go_of = self.actuators.let_go()
         self.flying = False
         self.counts["watchdog"] += 1
-        self._node.get_logger().warning(f"{why}: {self.let_go_of}. Is the guard running?")
+        self._node.get_logger().warning(f"{why}: {self.let_go_of}.{advice}")
 
     def let_go_for_silence(self, waited: str) -> None:
         """Act on commands that are missing."""
-        self.let_go(f"No command on {self.command_topic} for {waited}")
+        self.let_go(f"No command on {self.command_topic} for {waited}", " Is the guard running?")
 
     def end(self) -> None:
         """Leave the actuators as they should be without this node: one that flies is not disarmed in the air."""

@@ -48,7 +48,7 @@ def test_each_joint_goes_to_its_own_target_and_stops_where_it_is(peer: Ros2Contr
         assert abs(time.time() - arm.read().time_s) < 1.0
         away = wanted - 1.0
         assert commanded(arm, away, lambda: np.abs(peer.joints - wanted[:6]).max() > 0.1)
-        arm.disarm()
+        assert arm.let_go() == "at rest, where it holds itself"
         assert soon(lambda: not peer.powered)
         assert soon(lambda: np.abs(peer.speeds).max() < 1e-2)
         assert np.abs(peer.joints - away[:6]).max() > 0.02  # it did not go on to there

@@ -174,7 +174,7 @@ class Runner:
     def _robot_off(self, chain: Chain, t0: float) -> float | None:
         """Return when the robot node said that it had stopped the robot, s of the robot after the fault."""
         for t, who, line in list(chain.lines):
-            if who == "robot" and "disarmed. Is the guard running?" in line and t >= t0:
+            if who == "robot" and ": disarmed." in line and t >= t0:
                 return chain.factor * (t - t0)
         return None
 

@@ -49,6 +49,7 @@ class FrankaArm(LinkedRobot):
     """
 
     NAME = "franka"
+    LET_GO = "at rest, where it holds itself"
     sensed = ("joint_position", "joint_velocity")
     commanded = ("joint_target",)
 

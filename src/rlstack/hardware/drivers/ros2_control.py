@@ -41,6 +41,7 @@ class Ros2ControlArm(LinkedRobot):
     """
 
     NAME = "ros2_control"
+    LET_GO = "at rest, where it holds itself"
     sensed = ("joint_position", "joint_velocity")
     commanded = ("joint_target",)
 

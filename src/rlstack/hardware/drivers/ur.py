@@ -57,6 +57,7 @@ class UrArm(LinkedRobot):
     """
 
     NAME = "ur"
+    LET_GO = "at rest, where it holds itself"
     sensed = ("joint_position", "joint_velocity")
     commanded = ("joint_target",)
 
