@@ -75,6 +75,24 @@ def test_an_actor_that_explores_by_states_is_refused(tmp_path: Path) -> None:
         SOURCES.load("stable_baselines3")(tmp_path / "model.zip", NetworkSettings(), tmp_path)
 
 
+def test_a_damaged_archive_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("policy.pth", bytes(range(256)) * 8)
+        archive.writestr("data", "{}")
+    whole = path.read_bytes()
+    begins = 30 + len("policy.pth")  # after the header of its first file
+    for damaged in (
+        whole[:begins] + b"\xff" * 16 + whole[begins + 16 :],
+        whole.replace(b"PK\x03\x04\x14\x00\x00", b"PK\x03\x04\x14\x00\x01").replace(
+            b"PK\x01\x02\x14\x03\x14\x00\x00", b"PK\x01\x02\x14\x03\x14\x00\x01"
+        ),  # marked as encrypted
+    ):
+        path.write_bytes(damaged)
+        with pytest.raises(UserError, match="is no model of stable-baselines3"):
+            SOURCES.load("stable_baselines3")(path, NetworkSettings(), tmp_path)
+
+
 def test_a_model_of_images_is_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "model.zip", "w") as archive, archive.open("policy.pth", "w") as file:
         torch.save({"q_net.features_extractor.cnn.0.weight": torch.zeros(1)}, file)

@@ -11,6 +11,7 @@ import json
 import pickle
 import re
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,7 @@ def read_stable_baselines3(path: Path, settings: NetworkSettings, folder: Path) 
                 raise UserError(f"{where} has more than {MAX_BYTES // 2**20} MiB of weights.")
             weights = read_weights(archive.read("policy.pth"), where)
             about = json.loads(archive.read("data"))
-    except (zipfile.BadZipFile, KeyError, ValueError) as error:
+    except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, RuntimeError, EOFError) as error:
         raise UserError(f"{where} is no model of stable-baselines3 ({error}): it needs policy.pth and data.") from error
     hidden, last, squash, default = _layout(weights, where)
     if (squash and "actor.mu.0.weight" in weights and last) or '"squash_output": true' in json.dumps(about):
