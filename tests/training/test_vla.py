@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 import torch
 
+from rlstack.data.lerobot import Dataset
+from rlstack.demonstrations.recording import Choice, record
 from rlstack.errors import UserError
 from rlstack.interfaces.instruction import encoded
 from rlstack.policies import load_policy
@@ -76,6 +78,27 @@ def test_demonstrations_show_the_experts_actions_without_its_noise(tmp_path: Pat
     assert (shown.tokens[0] > 1.0).sum() >= 3  # known words
     assert shown.labels[:, 3:5].norm(dim=1)[0] == pytest.approx(10.0 * TASK.push_m, abs=0.01)  # the goal, dm
     assert shown.images(np.array([0])).float().std() > 1.0
+
+
+def test_learns_what_demo_record_writes(tmp_path: Path) -> None:
+    task = replace(TASK, episode_s=4.0)
+    record(tmp_path / "shown", "table_push", task, PANDA, lambda station: Choice(station.expert()), 1, seed=1)
+    settings = replace(SFT, demonstrations=1, dataset=str(tmp_path / "shown"), labels=0.0)
+    one = VLASFT(settings, environment(1, task))
+    one.open(tmp_path)
+    shown, frames = one._shown, Dataset(tmp_path / "shown").read(0)
+    assert shown is not None and len(shown) == len(frames["action"])
+    for ahead in range(settings.chunk):
+        np.testing.assert_allclose(
+            shown.action[: -settings.chunk, ahead], frames["action"][ahead : ahead - settings.chunk]
+        )
+    assert shown.inside[-1].tolist() == [1.0, 0.0, 0.0, 0.0]
+    images = np.stack([np.asarray(image) for image in frames["observation.images.scene"]])
+    assert np.array_equal(shown.images(np.arange(len(shown)))[:, 0].numpy(), images)
+    assert (shown.tokens[0] > 1.0).sum() >= 3
+    assert np.isfinite(one.iterate(0.0).scalars["loss/actions"])
+    with pytest.raises(ValueError, match="labels: 1 is not allowed with dataset"):
+        replace(settings, labels=1.0)
 
 
 @pytest.mark.parametrize(("head", "scale"), [("tokens", 4.0), ("flow", 1.5)])

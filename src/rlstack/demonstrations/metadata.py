@@ -19,8 +19,8 @@ from rlstack.data.lerobot import Dataset, Feature, check_fits, image, number, ve
 from rlstack.errors import UserError
 from rlstack.files import write_atomically
 from rlstack.interfaces.image_reader import is_image
+from rlstack.interfaces.signals import INSTRUCTION_BYTES, camera_of
 from rlstack.interfaces.signals import SENSED as SIGNALS
-from rlstack.interfaces.signals import camera_of
 from rlstack.kinds.manipulator.spec import Manipulator, load_manipulator
 from rlstack.robots import robot_names
 from rlstack.tasks import TASKS
@@ -277,10 +277,18 @@ def picture_feature(signal: str) -> str:
 def _sensed(task: ArmTask) -> dict[str, int]:
     """Return name and size of the signals sensed besides joints and images."""
     inputs = [name for name in task.inputs if not name.startswith("joint_") and not is_image(SIGNALS[name])]
-    return {name: 4 if name.endswith("orientation") else 1 if name.endswith("_age") else 3 for name in inputs}
+    return {name: _size(name) for name in inputs}
+
+
+def _size(name: str) -> int:
+    if name == "instruction":
+        return INSTRUCTION_BYTES
+    return 4 if name.endswith("orientation") else 1 if name.endswith("_age") else 3
 
 
 def _elements(name: str, size: int) -> tuple[str, ...]:
+    if name == "instruction":
+        return tuple(f"byte_{k}" for k in range(size))
     return ("s",) if name.endswith("_age") else tuple("xyzw"[:size])
 
 

@@ -21,7 +21,7 @@ from rlstack.tasks.core.learning_environment import LearningEnvironment
 from rlstack.training.algorithm import Actor, IterationResult
 from rlstack.training.algorithms.bc import checked_losses
 from rlstack.training.language.actor import LanguageActor, layout_of
-from rlstack.training.language.demonstrations import ChunkReplay, labels_size, open_chunks
+from rlstack.training.language.demonstrations import ChunkReplay, copy_chunks, labels_size, open_chunks
 from rlstack.training.language.supervised import Lesson, Supervised, SupervisedSettings
 
 _UPDATES = 10
@@ -36,8 +36,16 @@ class VLASFTSettings(SupervisedSettings):
 
     demonstrations: int = value(2000, at_least=1)
     """Number of successful episodes to learn from."""
+    dataset: str = ""
+    """Folder of a LeRobot dataset that holds them; empty: from the task's scripted expert."""
     stray: float = value(0.3, at_least=0.0)
     """Standard deviation of the noise on the expert's executed actions, 0 to 1."""
+
+    def __post_init__(self) -> None:
+        if self.dataset and self.labels:
+            raise ValueError(
+                f"labels: {self.labels:g} is not allowed with dataset: its frames lack the object's place: set it to 0."
+            )
 
 
 class VLASFT:
@@ -70,10 +78,12 @@ class VLASFT:
         if folder is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="rlstack-chunks-")
             folder = Path(self._temporary.name)
-        drawing = torch.Generator().manual_seed(torch.initial_seed() % 2**63)  # resuming draws batches as before
-        self._shown = open_chunks(
-            self.environment, self.policy, folder, settings.demonstrations, settings.stray, drawing
-        )
+        wanted, policy = settings.demonstrations, self.policy
+        if settings.dataset:
+            self._shown = copy_chunks(self.environment, policy, folder, wanted, settings.dataset)
+        else:
+            drawing = torch.Generator().manual_seed(torch.initial_seed() % 2**63)  # resuming draws batches as before
+            self._shown = open_chunks(self.environment, policy, folder, wanted, settings.stray, drawing)
         if not self._begun:
             normalise(self.policy, self._shown)
 

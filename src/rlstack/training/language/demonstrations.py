@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlstack.data.replay import ReplayBuffer, ReplayReader, ReplaySpec, fields
+from rlstack.data.replay.storage import SPEC_FILE
 from rlstack.errors import UserError
+from rlstack.tasks.core.pipeline import Tensors
+from rlstack.training.dataset_demonstrations import fitting, frame_features, steps_of_frames, successful
 from rlstack.training.hindsight_replay import Rows, each, keep_episode
 from rlstack.training.language.actor import LanguageActor, Layout, Seen
 
@@ -102,6 +105,42 @@ def open_chunks(
         if held < wanted:
             _demonstrate(environment, actor, buffer, wanted, held, stray, generator)
     return ChunkReplay(ReplayReader(folder / FOLDER), actor)
+
+
+def copy_chunks(environment: Any, actor: LanguageActor, folder: Path, wanted: int, dataset: str) -> ChunkReplay:
+    """Copy demonstrations of a LeRobot dataset into a run's folder and return them; existing ones are reused.
+
+    Every frame begins a chunk. Its labels are 0, since a dataset does not hold them.
+
+    Raises:
+        UserError: The dataset is of another robot, rate, camera, task or motion, or has fewer.
+    """
+    where = folder / FOLDER
+    if (where / SPEC_FILE).is_file() and len((there := ReplayReader(where)).episodes()) >= wanted:
+        return ChunkReplay(there, actor)  # the dataset may be gone by now
+    held, names = fitting(Path(dataset), environment, frame_features(environment))
+    good = successful(held, wanted)
+    steps = sum(held.episodes[number].length + 1 for number in good)
+    labels = labels_size(environment)
+    with ReplayBuffer(where, chunk_spec(actor.layout, actor.chunk, actor.actions, labels, steps)) as buffer:
+        for number in good[len(buffer.episodes()) :]:
+            keep_episode(buffer, _chunks_of(held.read(number, names), environment, actor))
+    return ChunkReplay(ReplayReader(where), actor)
+
+
+def _chunks_of(frames: dict[str, NDArray[Any]], environment: Any, actor: LanguageActor) -> list[Rows]:
+    """Return an episode's frames as steps, each with the chunk of actions from its frame on."""
+    none = torch.zeros(1, environment.privileged_size)
+
+    def row(number: int, prepared: Tensors, observation: Tensor) -> Rows:
+        (seen,) = each(seen_rows(environment, actor.layout, observation, none))
+        return seen
+
+    first, *steps = steps_of_frames(frames, environment, row)
+    actions = np.stack([step["action"] for step in steps])
+    ahead = np.arange(len(steps))[:, None] + np.arange(actor.chunk)
+    chunks, inside = actions[np.minimum(ahead, len(steps) - 1)], (ahead < len(steps)).astype(np.float32)
+    return [first, *({**step, "action": chunks[k], "inside": inside[k]} for k, step in enumerate(steps))]
 
 
 def _demonstrate(
