@@ -44,9 +44,13 @@ class SupervisedSettings(PolicySettings):
     precision: Precision = "float32"
     """Of convolutions and matrix products; bfloat16 is twice as fast on processors that have it, such as those with
     AVX-512 BF16."""
-    labels: float = value(1.0, at_least=0.0)
+    labels: float = value(3.0, at_least=0.0)
     """Weight of the loss on where the object and its goal are, which only a simulator knows, in training; 0: learn from
     actions alone."""
+    looking: float = value(0.2, at_least=0.0, at_most=0.9)
+    """Share of the updates, from the beginning, that learn labels alone, by colours: it is cheap, and grounds words."""
+    looking_rate: float = value(3e-3, above=0.0)
+    """Learning rate of these."""
     shift: int = value(1, at_least=0)
     """Largest random shift of images, pixels."""
     brightness: float = value(0.1, at_least=0.0, at_most=0.9)
@@ -92,7 +96,10 @@ class Supervised:
             share: Completed share of the updates.
         """
         settings = self.settings
-        rate = cosine_decay(settings.learning_rate, 0.0, share) * min(1.0, (share + 1e-3) / _WARM_UP)
+        looking = settings.looking if self._guess is not None else 0.0
+        share, looks = (share - looking) / (1.0 - looking), share < looking
+        warm = min(1.0, (share + 1e-3) / _WARM_UP)
+        rate = settings.looking_rate if looks else warm * cosine_decay(settings.learning_rate, 0.0, share)
         for group in self._optimiser.param_groups:
             group["lr"] = rate
         self._optimiser.zero_grad(set_to_none=True)
@@ -100,13 +107,17 @@ class Supervised:
         for _ in range(settings.accumulated):
             seen, actions, inside, labels = next(lessons)
             seen = seen._replace(images=augmented(seen.images, settings.shift, settings.brightness, self.generator))
+            loss, losses, place = torch.zeros(()), dict[str, Tensor](), Tensor()
             with reduced(settings.precision):
-                features = self.actor.features(seen)
-                wrong = self.actor.head.loss(features, actions, self.generator)
-            loss = (wrong * inside).sum() / inside.sum()
-            losses = {"actions": loss.detach()}
+                if looks:
+                    place = self.actor.network.place(*seen)
+                else:
+                    features, place = self.actor.network.both(*seen)
+                    wrong = self.actor.head.loss(features, actions, self.generator)
+                    loss = (wrong * inside).sum() / inside.sum()
+                    losses["actions"] = loss.detach()
             if self._guess is not None and labels is not None:
-                where = (self._guess(features.float().mean(dim=1)) - labels).abs().mean()
+                where = (self._guess(torch.relu(place.float())) - labels).abs().mean()
                 loss, losses["labels"] = loss + settings.labels * where, where.detach()
             (loss / settings.accumulated).backward()  # type: ignore[no-untyped-call]
             logged.append(losses)
