@@ -29,7 +29,7 @@ UNSEEN, BLANK, SWAPPED = "unseen words", "no instruction", "another instruction"
 class TableVerification(ManipulationVerification):
     """See :class:`rlstack.verification.task_verification.TaskVerification`."""
 
-    counts = Counts(batch=200, engines=30, topics=20, topics_elsewhere=10)
+    counts = Counts(batch=200, engines=20, topics=20, topics_elsewhere=10, reality=30)
     thorough = Counts(batch=500, engines=100, topics=40, reality=200)
     seconds = Seconds(batch=0.2, engines=1.0, topics=1.5, reality=40.0)
     description = (

@@ -29,7 +29,7 @@ class PushExpert:
     """Move over the box, lower behind it, and push straight to the goal.
 
     Args:
-        tolerance_m: The task's tolerance; the expert stops at half of it.
+        tolerance_m: The task's tolerance; the expert pushes to half of it.
         behind_m: Distance from the box's centre to the tool behind it: half a box and half the closed fingers.
         low_m: Height of the tool when pushing.
     """
@@ -48,7 +48,8 @@ class PushExpert:
         away = tool - thing
         along, aside = (away * way).sum(axis=1), (away * across).sum(axis=1)
         behind = (along < -0.02) & (np.abs(aside) < 0.02)
-        there = distance[:, 0] < 0.5 * self._tolerance_m
+        # a push goes on to the middle of the goal, but another one does not begin just beside it
+        there = distance[:, 0] < np.where(behind & (height < 0.05), 0.5, 0.8) * self._tolerance_m
         ready = thing - way * self._behind_m
         # on its way down the tool may lag aside, and must not turn back
         over = np.linalg.norm(tool - ready, axis=1) < np.where(height < _HIGH - 0.02, 0.02, 0.012)
