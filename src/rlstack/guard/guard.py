@@ -53,6 +53,8 @@ class Guard(Ending, ABC, Generic[Seen]):
     """The mode that keeps the robot safe when the policy cannot command it."""
     TRANSITIONS: ClassVar[tuple[Transition, ...]]
     """The kind's own changes of mode; those that all guards have are in :meth:`transitions`."""
+    FALLS: ClassVar[bool] = False
+    """Whether "off" drops the robot, which its own failsafe may know to land."""
     ENDS: ClassVar[str] = ""
     """Faults that switch the robot off from any armed mode, besides ``disarm``; empty: none."""
 

@@ -156,11 +156,6 @@ class GuardNode(GuardEnding, ManagedNode):
         # In real time the timer restarts with every published command, so it fires when one is late.
         self._timer = self.every(0.05 if self.lock_step else self.guard.tick_s + _TIMER_SLACK_S, self._on_timer)
 
-    def deactivate(self) -> None:
-        """Disarm, and send the robot "off" at once."""
-        self._auto_arm_left = False
-        self._send(self.guard.disarm("the guard was stopped"))
-
     def status(self) -> tuple[str, dict[str, Any]]:
         """Return a warning, and the mode, reason and counters for diagnostics."""
         warning = "; ".join(filter(None, (self._shown.warning, self.guard.warning, self._kind_subscriptions.warning)))

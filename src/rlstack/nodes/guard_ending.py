@@ -12,6 +12,7 @@ class GuardEnding:
     _ends = False
     """Whether it was asked to end."""
     active: bool
+    _failed: bool
     _auto_arm_left: bool
     guard: Any
     lock_step: bool
@@ -24,6 +25,18 @@ class GuardEnding:
     _now_s: Any
     _send: Any
     _answer: Any
+
+    def deactivate(self) -> None:
+        """Disarm, and send the robot "off" at once.
+
+        A guard that has failed sends none to a robot that it would drop: silence leaves that to its own failsafe.
+        """
+        self._auto_arm_left = False
+        decision = self.guard.disarm("the guard has failed" if self._failed else "the guard was stopped")
+        if self._failed and self.guard.FALLS and not self.lock_step:
+            self._shown.show(decision)
+        else:
+            self._send(decision)
 
     def begin_end(self, signal_name: str) -> None:
         """Bring the robot to rest."""

@@ -74,6 +74,7 @@ class QuadrotorGuard(Guard[Observation]):
         Transition(QuadrotorMode.LAND, CommonMode.DISARMED, "on the floor"),
     )
     ENDS = "no observation, or tumbled"
+    FALLS = True
     LIVE = frozenset(
         {"tilt_rad", "linear_velocity_m_s", "angular_velocity_rad_s", "geofence_min_m", "geofence_max_m", "clearance_m"}
     )
