@@ -17,9 +17,12 @@ from rlstack.demonstrations import metadata, recording
 from rlstack.demonstrations.filtering import judge
 from rlstack.demonstrations.teleoperation import Teleoperator
 from rlstack.hardware.devices import device_called
+from rlstack.interfaces.instruction import decoded
 from rlstack.kinds.manipulator.spec import load_manipulator
+from rlstack.tasks.catalog.table_push import TablePushTask
 from rlstack.tasks.manipulator.demonstration import DemonstrationEnvironment
 from rlstack.training.dataset_demonstrations import recorded
+from tests.support.arms import small_panda
 
 PANDA = load_manipulator("panda")
 
@@ -49,6 +52,17 @@ def test_recordings_are_shown(reaching: Path, capsys: pytest.CaptureFixture[str]
     frames = Dataset(reaching).read(0)
     assert frames["next.done"].sum() == 1 and frames["next.done"][-1] and frames["next.success"][-1]
     assert not frames["intervention"].any() and np.abs(frames["action"]).max() <= 1.0
+
+
+def test_each_demonstration_of_an_instructed_task_is_called_by_its_sentence(tmp_path: Path) -> None:
+    task, robot = TablePushTask(episode_s=0.3), small_panda(16)
+    still = recording.Choice(np.zeros(3))
+    recording.record(tmp_path / "said", "table_push", task, robot, lambda station: still, 3, keep_failures=True)
+    held = Dataset(tmp_path / "said")
+    sentences = [held.words(number)[0] for number in range(3)]
+    assert len(set(sentences)) > 1
+    for number, sentence in enumerate(sentences):
+        assert decoded(held.read(number)["observation.instruction"][-1]) == sentence
 
 
 def test_what_fights_the_others_is_dropped_with_the_reason(

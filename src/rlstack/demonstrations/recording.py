@@ -183,6 +183,7 @@ def _episode(
 ) -> tuple[EpisodeResult | None, bool]:
     """Run one episode; return how it ended (None: it never began), and whether to stop."""
     station.begin()
+    described = station.instruction or metadata.task_description(station.task)
     acted: DemonstrationStep | None = None
     while True:
         choice = decide(station)
@@ -202,7 +203,7 @@ def _episode(
         writer.discard()
         return EpisodeResult(None, count, acted.success, DISCARDED if choice.said == DISCARD else ABORTED), stop
     if acted.success or choice.said == SAVE or keep_failures:
-        return EpisodeResult(writer.end_episode(metadata.task_description(station.task)), count, acted.success), stop
+        return EpisodeResult(writer.end_episode(described), count, acted.success), stop
     writer.discard()
     return EpisodeResult(None, count, False, "it timed out" if acted.timed_out else "the object was lost"), stop
 

@@ -13,6 +13,7 @@ import torch
 
 from rlstack.arrays import Array
 from rlstack.errors import UserError
+from rlstack.interfaces.instruction import decoded
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.tasks.manipulator.environment import ArmEnvironment
 from rlstack.tasks.manipulator.pipeline import ArmPipeline
@@ -70,6 +71,12 @@ class DemonstrationEnvironment:
         self.environment.restart(torch.zeros(1, dtype=torch.long))
         self._keep(self.environment.observe()[0])  # observe once per step: each observation draws new noise
         self.steps = 0
+
+    @property
+    def instruction(self) -> str:
+        """The sentence of the present episode; empty for tasks without one."""
+        said = self.environment.scene.true(images=False).get("instruction")
+        return "" if said is None else decoded(said[0])
 
     def senses(self) -> dict[str, Array]:
         """Return the policy's present inputs and the values prepared from them, by name; see the pipeline."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rlstack.sim.batch_mujoco.simulator import MujocoSimulator
     from rlstack.sim.obstacle import Obstacle
     from rlstack.tasks.core.pipeline import Term
+    from rlstack.tasks.core.task_card import TaskCard
     from rlstack.tasks.manipulator.cameras import CameraBuffer
     from rlstack.tasks.manipulator.pipeline import ArmPipeline
 
@@ -306,6 +307,12 @@ class TableTask(ArmTask):
             camera_observations.Instruction(),
             camera_observations.CameraImages(self.cameras, first.height, first.width),
         ]
+
+    def card(self, robot: Manipulator, pipeline: ArmPipeline) -> TaskCard:
+        """Return the task card."""
+        card = super().card(robot, pipeline)
+        lost = f"another block was moved by more than {self.disturbed_m:g} m, {card.endings[0][1]}"
+        return replace(card, endings=(("lost", lost), *card.endings[1:]))
 
     def envelope(self) -> dict[str, float]:
         """Return the conditions that the policy was trained for, with SI units in the keys."""
