@@ -59,8 +59,10 @@ class LinkedRobot(ABC):
         self._link = threading.RLock()
         """Held while bytes go either way."""
         self._mail = threading.Condition()
-        """Guards the two below."""
+        """Guards the three below."""
         self._wanted: Array | None = None
+        self._stops = 0
+        """How often it was told to stop."""
         self._ending = False
         self._reading: Reading | None = None
         self._failure: BaseException | None = None
@@ -200,7 +202,7 @@ class LinkedRobot(ABC):
     def disarm(self) -> None:
         """Take the actuators' power now, and drop a command that was not sent yet."""
         with self._mail:
-            self._wanted = None
+            self._wanted, self._stops = None, self._stops + 1
         self._take_power()
 
     def let_go(self) -> str:
@@ -274,7 +276,7 @@ class LinkedRobot(ABC):
     def _pass_on(self) -> None:
         """Send the newest command, if there is one."""
         with self._mail:
-            wanted, self._wanted = self._wanted, None
+            wanted, self._wanted, stops = self._wanted, None, self._stops
         if wanted is None or self.trouble or self._ending:
             return
         if not self.powered:
@@ -286,7 +288,8 @@ class LinkedRobot(ABC):
                 _LOG.warning("%s: %s", self.NAME, error)
                 return
             self.powered, self._owes_stop = True, False
-        self._send(wanted)
+        if stops == self._stops:  # otherwise it was told to stop while it was powered, and waits for the link to do so
+            self._send(wanted)
 
     def _age_s(self) -> float:
         return time.monotonic() - self._heard_s

@@ -169,7 +169,7 @@ class RobotNode(ManagedNode):
     def status(self) -> tuple[str, dict[str, Any]]:
         """Report the state of commands."""
         silent = [
-            f"{robot.let_go_of}: no command came{f' ({robot.name})' * bool(robot.name)}"
+            f"{robot.let_go_of}: commands have ended{f' ({robot.name})' * bool(robot.name)}"
             for robot in self.robots
             if robot.let_go_of
         ]
