@@ -14,6 +14,7 @@ from rlstack.data.lerobot import Dataset, DatasetWriter
 from rlstack.demonstrations import from_bag, metadata
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import load_manipulator
+from rlstack.tasks.catalog.table_push import TablePushTask
 from rlstack.tasks.manipulator.demonstration import DemonstrationEnvironment
 from rlstack.tasks.manipulator.task import ArmTask
 from rlstack.training.dataset_demonstrations import recorded
@@ -131,6 +132,8 @@ def test_an_arm_that_is_held_in_any_posture_is_one_that_is_not_moved(recording: 
 
 def test_bags_that_lack_something_are_refused_by_name(recording: Recording, tmp_path: Path) -> None:
     goal = {"goal": recording.poses["goal"]}
+    with pytest.raises(UserError, match="table_push is a task by instruction, and instructions are not read from bags"):
+        from_bag.convert(recording, "table_push", TablePushTask(), PANDA, succeeded=True)
     with pytest.raises(UserError, match=r"lacks what arm_pick_place senses, /panda/object: record it too, or"):
         add(replace(recording, poses=goal), tmp_path / "none")
     with pytest.raises(

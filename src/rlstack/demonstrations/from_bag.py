@@ -16,7 +16,7 @@ from rlstack.data.lerobot import DatasetWriter, Feature, video
 from rlstack.demonstrations import metadata
 from rlstack.errors import UserError
 from rlstack.interfaces.signals import SENSED, camera_of
-from rlstack.interfaces.topics import GOAL, OBJECT
+from rlstack.interfaces.topics import GOAL, INSTRUCTION, OBJECT
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.tasks.manipulator.action_recovery import recover_actions
 from rlstack.tasks.manipulator.task import ArmTask
@@ -92,6 +92,11 @@ def convert(
         UserError: The bag lacks signals that the task senses, a topic was silent, success cannot be decided, or its
             commands are not motions of this task.
     """
+    if INSTRUCTION in task.inputs:
+        raise UserError(
+            f"{recording.path}: {name} is a task by instruction, and instructions are not read from bags: record it"
+            " with `rlstack demo record`, or give the sentence as --task, for a dataset for LeRobot's policies."
+        )
     if goal is not None:
         said = np.array([[*goal, 0.0, 0.0, 0.0, 1.0]])
         recording = replace(recording, poses={**recording.poses, GOAL: (np.zeros(1, np.int64), said)})
