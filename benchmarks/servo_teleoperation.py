@@ -87,9 +87,10 @@ def main() -> None:
         file = Path(folder) / "leader.yaml"
         file.write_text(f"port: {leader.port}\ncalibration: {leader.calibration}\n")
         follower.loss = options.loss
+        uri = follower.uri.partition("&answer_ms")[0]  # the driver's own wait for an answer, not that of busy tests
         os.sched_setaffinity(0, {options.core})  # what is started now stays there
         started = (
-            NodeProcess("robot", robot="so100", backend="feetech", uri=follower.uri),
+            NodeProcess("robot", robot="so100", backend="feetech", uri=uri),
             NodeProcess("guard", robot="so100", auto_arm=True),
             NodeProcess("teleop_arm", robot="so100"),
             NodeProcess("teleop", robot="so100", device=f"leader:{file}"),
