@@ -8,7 +8,7 @@ from rclpy.serialization import serialize_message
 
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
-from rlstack.interfaces.messages import RotorMessage, set_stamp
+from rlstack.interfaces.messages import RotorMessage
 from rlstack.interfaces.rates_messages import RatesMessage
 from rlstack.interfaces.trajectory_messages import TrajectoryMessage
 from rlstack.interfaces.twist_messages import TwistMessage
@@ -56,8 +56,6 @@ def test_a_base_shows_its_wheels_and_a_quadrotor_its_rotors() -> None:
     assert flying.speeds(turning) == {"m1": 0.0, "m2": 1.0, "m3": 2.0, "m4": 3.0} and not flying.joints(turning)
     off = RotorMessage(topics.type_of(topics.ROTOR_COMMAND)(), ("m1", "m2", "m3", "m4")).fill_off(5)
     assert flying.read(serialize_message(off)) == (5, {})
-    set_stamp(off.header.stamp, 0)
-    assert flying.read(serialize_message(off)) == (None, {}), "without a stamp: now"
 
 
 def test_an_arm_takes_targets_by_name_and_shows_its_joints() -> None:

@@ -275,7 +275,9 @@ class RobotTopics:
         except ValueError as error:
             self._refuse(str(error))
             return
-        stamp = self.sent_ns if stamped is None else stamped
+        # an operator's "off"; a simulator in lock step begins with the stamp 0
+        now = not command and not stamped and not self._node.parameters["lock_step"]
+        stamp = self.sent_ns if stamped is None or now else stamped
         if not self._counts_now(self, stamp):
             self.counts[NOT_ANSWERING] += 1
             return

@@ -95,9 +95,8 @@ class QuadrotorTopics(KindTopics):
         self._read: Callable[[bytes], tuple[int, Signals]] = RatesReader() if robot.rate_loop else RotorReader(robot)
 
     def read(self, data: bytes) -> tuple[int | None, Signals]:
-        """Return rotor speeds, rad/s, in the file's order; or rates and thrust. A stamp of 0 means now."""
-        stamp, command = self._read(data)
-        return stamp or None, command
+        """Return rotor speeds, rad/s, in the file's order; or rates and thrust."""
+        return self._read(data)
 
     def joint_states(self) -> tuple[str, Filler]:
         """Return rotor speeds as joint velocities."""
