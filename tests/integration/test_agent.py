@@ -6,11 +6,14 @@ import json
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rlstack import cli
 from rlstack.interfaces import topics
 from rlstack.policies import find_policy
+from rlstack.robots import load_robot
+from tests.support.arms import write_posture_policy
 from tests.support.model_server import model_server
 from tests.support.ros import Listener, NodeProcess, heights, nodes
 
@@ -88,3 +91,30 @@ def test_a_base_does_what_a_sentence_says(_ros_environment: None, capsys: pytest
         status = cli.main(["agent", "fly 1 m up"])
         out = "".join(capsys.readouterr())
         assert status == 2 and "Step 1, go 1.00 m up: it is disarmed: begin with 'arm'" in out, out
+
+
+def test_an_arm_is_given_an_instruction_before_it_is_armed(
+    listener: Listener, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    panda = load_robot("panda")
+    rest = np.array([drive.rest for drive in panda.drives])
+    names = ("joint_position", "instruction")
+    words = ("push", "the", "red", "block", "left")
+    policy = write_posture_policy(tmp_path / "told.onnx", panda, rest, inputs=names, words=words)  # type: ignore[arg-type]
+    told = listener.hear(topics.INSTRUCTION, "latched", robot="panda")
+    inside = "__ns:=/panda"
+    with nodes(
+        NodeProcess("robot", inside, robot="panda", noise_seed=-1, **LOCK),
+        NodeProcess("guard", inside, robot="panda", **LOCK),
+        NodeProcess("policy", inside, policy=policy, **LOCK),
+    ):
+        end = time.monotonic() + 60.0
+        while (
+            status := cli.main(["agent", "arm, push the red block left for 1 second, rest"])
+        ) and time.monotonic() < end:
+            pass  # its nodes are starting
+        out = "".join(capsys.readouterr())
+        assert status == 0 and '2 of 3: do "push the red block left" for 1 s' in out, out
+        listener.until(lambda: told and told[-1].data == "push the red block left", "the instruction")
+        assert cli.main(["agent", "push the green block left"]) == 2
+        assert "The word 'green' in 'push the green block left' is not known. Nearest: " in capsys.readouterr().out

@@ -175,9 +175,13 @@ class Executive:
         self._say(verdict.said)
 
     def _hold(self) -> Answer | None:
-        """Have a robot that is at a policy's goal hold its position; leave any other to its guard."""
+        """Have a robot that its policy moves hold its position, or come to rest where no goal can hold it."""
         now = self._robot.situation
-        return self._robot.call("hold") if now.mode == _POLICY and now.hears_goals else None
+        if now.mode != _POLICY:
+            return None  # its guard has it
+        if now.hears_goals:
+            return self._robot.call("hold")
+        return None if self._abilities.text is None else self._robot.call("rest")
 
     def _held(self, held: Answer) -> Iterator[None]:
         """Wait for the answer that the robot holds its position; whatever it is, the sentence is given up."""
@@ -203,6 +207,8 @@ class Executive:
             try:
                 if why := precondition(step, self._robot.situation, start, self._abilities):
                     raise _Failed(why, again=self._model is not None)
+                if isinstance(step, Arm) and (text := _first_instruction(steps[number:])):
+                    self._robot.instruct(text)  # a policy without one does not answer, and its guard would hold it
                 yield from self._do(step, start)
             except _Failed as failure:
                 if not failure.again or replans == MOST_REPLANS:
@@ -343,6 +349,10 @@ class Executive:
             if time.monotonic() > end:
                 raise _Failed("it is there, but does not take the heading")
             yield
+
+
+def _first_instruction(steps: Sequence[Step]) -> str:
+    return next((step.text for step in steps if isinstance(step, Instruct)), "")
 
 
 def _apart(one: float, other: float) -> float:

@@ -53,6 +53,8 @@ class RobotLink:
         self._object: tuple[float, Any] = (-math.inf, None)
         self._battery: float | None = None
         self._stamp_ns = 0
+        self.observed = False
+        """Whether an observation has come."""
         self._requests = {
             "arm": (node.create_client(SetBool, within + topics.ARM), SetBool.Request(data=True)),
             "disarm": (node.create_client(SetBool, within + topics.ARM), SetBool.Request(data=False)),
@@ -113,7 +115,7 @@ class RobotLink:
             goal_heading_rad=0.0 if active is None else _heading(active.pose),
             battery=self._battery,
             object_seen=carried,
-            hears_goals=not self._abilities.has_goal or watch.heard,
+            hears_goals=self._abilities.has_goal and watch.heard,
             hears_instructions=self._instructions is not None and self._instructions.get_subscription_count() > 0,
         )
 
@@ -141,7 +143,7 @@ class RobotLink:
         self._instructions.publish(topics.type_of(topics.INSTRUCTION)(data=text))
 
     def _on_observation(self, message: Any) -> None:
-        self._stamp_ns = stamp_to_ns(message.header.stamp)
+        self.observed, self._stamp_ns = True, stamp_to_ns(message.header.stamp)
         if hasattr(message, "pose"):
             self._pose = message.pose.pose
 

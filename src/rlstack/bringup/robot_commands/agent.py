@@ -67,7 +67,7 @@ class Agent:
             link = RobotLink(client.node, abilities, kind_topics(spec).observed, within(robot, ""))
             name = shown(robot)
             executive = Executive(link, abilities, model, lambda said: print(f"{name}: {said}", flush=True))
-            if not client.until(lambda: link.ready and link.seconds > 0.0, FOUND_WITHIN_S):
+            if not client.until(lambda: link.ready and link.observed, FOUND_WITHIN_S):
                 print(f"{name}: {_unheard(link)}.", file=sys.stderr)
                 return 1
             return _follow(client, executive, " ".join(self.sentence), self.only_plan)
