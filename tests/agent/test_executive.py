@@ -15,6 +15,7 @@ from rlstack.agent.checks import Situation, Target
 from rlstack.agent.executive import Executive
 from rlstack.agent.model import Model
 from rlstack.errors import UserError
+from rlstack.interfaces.instruction import TextInput
 from rlstack.nodes.goal_watch import Outcome
 from rlstack.robots import load_robot
 from tests.support.model_server import model_server
@@ -187,3 +188,15 @@ def test_a_models_plan_outside_the_fence_is_refused_before_anything_moves(flight
 def test_an_emergency_stop_asks_no_model(flight: Flight) -> None:
     run(flight, "emergency stop!", Model("http://127.0.0.1:1/v1", "tiny"))
     assert flight.asked == ["estop"]
+
+
+def test_a_policy_has_its_instruction_before_it_is_armed_and_rests_where_it_is_stopped(flight: Flight) -> None:
+    text = TextInput(words=("push", "the", "block", "left"))
+    arm, said = Abilities(robot="panda", policy="told", fixed=True, text=text), []
+    flight.situation = replace(flight.situation, hears_goals=False)
+    executive = Executive(flight, arm, None, said.append)
+    executive.begin("arm, push the block left for 100 seconds")
+    for _ in range(5):
+        executive.tick()
+    executive.stop("asked to stop")
+    assert flight.asked == ["push the block left", "arm", "push the block left", "rest"]

@@ -95,13 +95,14 @@ def test_a_takeover_that_lasts_is_told_with_the_guards_reason(
     robot.says(topics.GUARD_REASON, "tilt over the limit")
     robot.says(topics.GUARD_MODE, "hover")
     outcome = watch.outcome()
-    assert outcome.state == "failed" and outcome.why == "the guard is in the mode hover (tilt over the limit)"
+    assert outcome.state == "failed" and outcome.cause == "taken over"
+    assert outcome.why == "the guard is in the mode hover (tilt over the limit)"
 
 
 def test_a_robot_that_is_disarmed_goes_nowhere(robot: Robot, watch: GoalWatch) -> None:
     watch.send(goal(1.0))
     robot.says(topics.GUARD_MODE, "disarmed")
-    assert watch.is_off and watch.outcome().state == "failed"
+    assert watch.is_off and (watch.outcome().state, watch.outcome().cause) == ("failed", "off")
 
 
 def test_another_goal_a_refusal_and_silence_are_told(
@@ -112,14 +113,14 @@ def test_another_goal_a_refusal_and_silence_are_told(
     robot.pursues(1.0)
     assert watch.outcome().state == "pursued"
     robot.pursues(2.0)
-    assert watch.outcome().why == "another goal replaced it"
+    assert (watch.outcome().why, watch.outcome().cause) == ("another goal replaced it", "replaced")
     watch.send(goal(9.0))
     robot.says(topics.GOAL_REFUSED, "A goal was refused: it is outside the geofence.")
-    assert watch.outcome().state == "failed"
+    assert (watch.outcome().state, watch.outcome().cause) == ("failed", "refused")
     assert watch.outcome().why == "A goal was refused: it is outside the geofence"
     monkeypatch.setattr(goal_watch, "TAKEN_WITHIN_S", 0.0)
     monkeypatch.setattr(goal_watch, "SILENT_S", 0.0)
     watch.send(goal(3.0))
-    assert "was not taken" in watch.outcome().why
+    assert "was not taken" in watch.outcome().why and watch.outcome().cause == "not taken"
     robot.pursues(3.0)
-    assert "no longer reports" in watch.outcome().why
+    assert "no longer reports" in watch.outcome().why and watch.outcome().cause == "silent"
