@@ -37,6 +37,8 @@ def make(task: str, **settings: Any) -> Any:
     if "camera" in task:
         pytest.importorskip("mujoco")
         given["robot"] = camera_arm()
+    elif task.startswith("table_"):  # most have no recipe to take a robot from
+        given["robot"] = "panda"
     return gymnasium.make(environment_id(task), **given).unwrapped
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from rlstack.interfaces import topics
 from rlstack.policies import find_policy
 from rlstack.robots import load_robot
 from tests.support.arms import write_posture_policy
-from tests.support.model_server import model_server
 from tests.support.ros import Listener, NodeProcess, heights, nodes
 
 pytestmark = pytest.mark.integration
@@ -40,10 +38,6 @@ def test_a_quadrotor_does_what_a_sentence_says(
         listener.until(lambda: reports and reports[-1].data.startswith(ends), f"the end of '{sentence}'")
         return [report.data for report in reports]
 
-    def command(*words: str) -> tuple[int, str]:
-        status = cli.main(["agent", *words])
-        return status, "".join(capsys.readouterr())
-
     with nodes(
         NodeProcess("robot", noise_seed=-1, **LOCK),
         NodeProcess("guard", **LOCK),
@@ -68,13 +62,6 @@ def test_a_quadrotor_does_what_a_sentence_says(
         assert max(heights(odometry)) > 0.7 and heights(odometry)[-1] < 0.1
         assert max(message.pose.pose.position.x for message in odometry) > 0.2
         assert abs(odometry[-1].pose.pose.position.x) < 0.15
-
-        status, out = command("fly to 1 0 1")
-        assert status == 2 and "Step 1, go to 1.00 0.00 1.00 m: it is disarmed: begin with 'take off'" in out
-        plan = {"steps": [{"skill": "take_off"}, {"skill": "move", "up": 0.2}]}
-        with model_server(lambda request: json.dumps(plan)) as server:
-            status, out = command("go a bit higher", "--model-url", server.url, "--model", "tiny", "--only-plan")
-        assert status == 0 and "The plan: 1 take off; 2 go 0.20 m up." in out and "1 of 2" not in out
 
 
 def test_a_base_does_what_a_sentence_says(_ros_environment: None, capsys: pytest.CaptureFixture[str]) -> None:

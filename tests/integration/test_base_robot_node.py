@@ -110,7 +110,7 @@ def test_a_base_says_where_it_is_and_what_it_sees_and_stops_without_commands(
     stopped_s = (driver.stamp_ns - began) / NANOSECONDS
     # it goes on for the limit, and brakes at the drive's own pace
     assert stopped_s < ROBOT.limits.command_timeout_s + 0.6
-    assert node.status()[1]["watchdog"] == 1 and "no command" in node.status()[0]
+    assert node.status()[1]["watchdog"] == 1 and "commands have ended" in node.status()[0]
 
 
 def test_old_and_foreign_stamps_are_refused_and_a_reset_brings_it_back(listener: Listener, start: Start) -> None:

@@ -25,10 +25,10 @@ def test_seconds_are_rounded_to_nanoseconds() -> None:
 
 
 def on_one_message(signal: Signal) -> bool:
-    """Those of paths, scans, people, maps, pictures and joints' targets are read together, see their modules' tests."""
+    """Those of paths, scans, people, maps, pictures, joints' targets and sentences have tests of their modules."""
     if signal.type == IMAGE_TYPE:
         return False
-    return signal.topic not in (topics.GOAL_PATH, topics.SCAN, topics.PEOPLE, topics.MAP, "cmd/joints")
+    return signal.topic not in (topics.GOAL_PATH, topics.SCAN, topics.PEOPLE, topics.MAP, "cmd/joints", "instruction")
 
 
 @pytest.mark.parametrize(
