@@ -16,7 +16,7 @@ from rlstack.robots import load_robot
 from rlstack.sim.arms.visual_randomization import AppearanceRange
 from rlstack.tasks.catalog.table_drawer import TableDrawerTask
 from rlstack.tasks.catalog.table_pick import TablePickTask
-from rlstack.tasks.catalog.table_push import WAYS, TablePushTask
+from rlstack.tasks.catalog.table_push import WAYS, TablePushTask, behind
 from rlstack.tasks.catalog.table_stack import TableStackTask
 from rlstack.tasks.catalog.table_suite import TableSuiteTask
 from rlstack.tasks.manipulator.cameras import CameraRange
@@ -161,6 +161,21 @@ def test_blocks_are_apart_and_off_the_way() -> None:
     assert away.min() >= PUSH.apart_m
     ends = np.linalg.norm(trials.beside_position[..., :2] - trials.goal[:, None, :2], axis=-1)
     assert ends.min() > 0.085
+
+
+def test_the_expert_of_pushes_goes_down_by_degrees_towards_the_place_behind_the_block() -> None:
+    pipeline, expert = PUSH.pipeline(PANDA), PUSH.expert()
+    far = behind(PUSH)
+    ready, low, high = np.array([0.5 - far, 0.0]), 0.3 * far, 0.55 * far
+    tool = np.array([[ready[0], ready[1] + gap, 0.11] for gap in (0.0, low, 0.4 * far, high, far)])
+    seen = {"tool_position": tool, "target_position": tool}
+    seen["object_position"], seen["goal_position"] = (
+        np.tile([[0.5, 0.0, 0.02]], (5, 1)),
+        np.tile([[0.57, 0, 0.02]], (5, 1)),
+    )
+    down = expert.act(seen, pipeline)[:, 2] / np.abs(expert.act(seen, pipeline)[:, :2]).max(axis=1).clip(1e-6)
+    assert (np.diff(down) > 0.0).all()
+    assert down[-1] == pytest.approx(0.0, abs=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,9 @@ _CORNER = 1.75
 """Distance from a tile's centre to its side, turned as blocks may be, as a multiple of a cube's half length."""
 _FINGERS_M, _HAND_M = 0.028, 0.048
 """m beyond that: to the tool behind a block, and to another block's centre beside the hand's way."""
+_FUNNEL = (0.29, 0.57)
+"""Distances from the tool's place behind a block where it is down, and where it begins to go down, as shares of that
+place's distance from the block."""
 
 
 PUSH = Templates(
@@ -97,7 +100,9 @@ def behind(task: TableTask) -> float:
 def push_expert(task: TableTask) -> PushExpert:
     """Return the scripted expert of pushes."""
     low_m = task.workspace.z_m[0] + 0.3 * task.block.half_m[1]
-    return PushExpert(task.tolerance_m, behind_m=behind(task), low_m=low_m)
+    far_m = behind(task)
+    funnel_m = (_FUNNEL[0] * far_m, _FUNNEL[1] * far_m)
+    return PushExpert(task.tolerance_m, behind_m=far_m, low_m=low_m, funnel_m=funnel_m)
 
 
 @dataclass(frozen=True, kw_only=True)
