@@ -178,6 +178,15 @@ def test_the_expert_of_pushes_goes_down_by_degrees_towards_the_place_behind_the_
     assert down[-1] == pytest.approx(0.0, abs=1e-6)
 
 
+def test_the_expert_of_pushes_stays_down_behind_a_block_that_is_at_its_goal() -> None:
+    pipeline, expert = PUSH.pipeline(PANDA), PUSH.expert()
+    tool = np.array([[0.5 - behind(PUSH), 0.0, 0.02]])
+    seen = {"tool_position": tool, "target_position": tool, "object_position": np.array([[0.5, 0.0, 0.02]])}
+    there = expert.act({**seen, "goal_position": np.array([[0.51, 0.0, 0.02]])}, pipeline)
+    assert np.abs(there[0, :2]).max() < 1e-6 and abs(there[0, 2]) < 0.2
+    assert expert.act({**seen, "goal_position": np.array([[0.56, 0.0, 0.02]])}, pipeline)[0, 0] > 0.5
+
+
 @pytest.mark.parametrize(
     ("task", "robot", "count", "steps"),
     [(PUSH, PANDA, 6, 45), (PUSH, SO100, 6, 55), (DRAWER, PANDA, 4, 60), (SUITE, PANDA, 12, 110)],
