@@ -97,11 +97,10 @@ def behind(task: TableTask) -> float:
     return _CORNER * task.block.half_m[1] + _FINGERS_M
 
 
-def push_expert(task: TableTask) -> PushExpert:
-    """Return the scripted expert of pushes."""
-    low_m = task.workspace.z_m[0] + 0.3 * task.block.half_m[1]
-    far_m = behind(task)
-    funnel_m = (_FUNNEL[0] * far_m, _FUNNEL[1] * far_m)
+def push_expert(task: TableTask, funnel: bool = False) -> PushExpert:
+    """Return the scripted expert of pushes; with ``funnel`` it goes down by degrees and stays down when done."""
+    low_m, far_m = task.workspace.z_m[0] + 0.3 * task.block.half_m[1], behind(task)
+    funnel_m = (_FUNNEL[0] * far_m, _FUNNEL[1] * far_m) if funnel else None
     return PushExpert(task.tolerance_m, behind_m=far_m, low_m=low_m, funnel_m=funnel_m)
 
 
@@ -146,7 +145,7 @@ class TablePushTask(TableTask):
 
     def expert(self) -> PushExpert:
         """Return the scripted expert."""
-        return push_expert(self)
+        return push_expert(self, funnel=True)
 
 
 TASK = TablePushTask
