@@ -61,7 +61,7 @@ def test_learns_demonstrations_and_resumes_exactly(tmp_path: Path) -> None:
     one.open(tmp_path)
     assert one.iterate(0.0).scalars.keys() == {"loss/labels"}  # at first it learns where things are
     losses = [one.iterate(k / 12).scalars["loss/actions"] for k in range(4, 8)]
-    assert losses[-1] < 0.9 * losses[0]
+    assert losses[-1] < 0.95 * losses[0]
     other = supervised()
     other.load_state_dict(one.state_dict())
     other.open(tmp_path)  # the demonstrations are there
