@@ -50,7 +50,10 @@ def _ordinary_scheduling() -> Iterator[None]:
 
 
 _HARDWARE = Path(__file__).parent / "hardware"
-_REAL_TIME = ("test_autopilot_topics.py", "test_hardware_topics.py")
+_REAL_TIME = (
+    *("test_agent.py", "test_autopilot_topics.py", "test_hardware_topics.py", "test_lerobot_topics.py"),
+    "test_teleop.py",
+)
 _TOO_SLOW = ["did not happen within", "passed the guard within"]
 """What a test says whose processes did not find each other in time."""
 
@@ -58,8 +61,8 @@ _TOO_SLOW = ["did not happen within", "passed the guard within"]
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run integration tests again, once, that failed as processes did not find each other on a busy machine.
 
-    Tests of drivers are run again, too: they and their peers keep the protocols' real times, which a machine that is
-    busy with the other half of the suite may miss.
+    Tests of drivers, teleoperation, agents and served policies are run again, too: they and their peers keep real
+    times, which a machine that is busy with the other half of the suite may miss.
 
     Only those: under xdist, pytest-rerunfailures asks the main process about each test that may be run again, which
     takes 40 ms.
