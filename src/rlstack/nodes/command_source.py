@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from rlstack.nodes.topic_watch import full_name, listed, name_of
+from rlstack.interfaces.node_names import full_name, name_of
+from rlstack.nodes.topic_watch import listed
 
 _NO_NODE = "a program that is no ROS node"
 _SILENT_S = 0.5

@@ -7,19 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-_UNKNOWN = "_NODE_NAME_UNKNOWN_"
+from rlstack.interfaces.node_names import name_of
+
 _PATIENCE = 3
 """Checks for which an endpoint may be without a node's name: ROS states the two one after the other."""
-
-
-def full_name(namespace: str, node: str) -> str:
-    """Return a node's name with its namespace, such as ``/cf1/guard``."""
-    return f"{namespace.rstrip('/')}/{node}"
-
-
-def name_of(endpoint: Any) -> str:
-    """Return the full name of an endpoint's node; empty while ROS does not state it."""
-    return "" if endpoint.node_name in ("", _UNKNOWN) else full_name(endpoint.node_namespace, endpoint.node_name)
 
 
 def listed(names: Sequence[str]) -> str:

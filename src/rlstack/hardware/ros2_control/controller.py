@@ -9,13 +9,13 @@ from typing import Any
 
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
+from rlstack.interfaces.node_names import name_of
 
 TRAJECTORY, FORWARD = "joint_trajectory", "commands"
 """Topics of a joint_trajectory_controller and of a forward_command_controller, below the controller's name."""
 _TYPES = {TRAJECTORY: "trajectory_msgs/msg/JointTrajectory", FORWARD: topics.PLAIN_JOINTS}
 _INTERFACES = {TRAJECTORY: "command_interfaces", FORWARD: "interface_name"}
 """Parameters that say what a controller writes: positions, velocities, efforts."""
-_UNKNOWN = "_NODE_NAME_UNKNOWN_"
 _ANSWER_S = 4.0
 
 Spin = Callable[[Callable[[], bool], float], bool]
@@ -87,8 +87,8 @@ class Controller:
         topic = f"{self.name}/{self.kind}"
         if self._publishers(topic):
             # ROS states a publisher and the name of its node one after the other
-            self._spin(lambda: all(one.node_name != _UNKNOWN for one in self._publishers(topic)), _ANSWER_S)
-        others = [f"{one.node_namespace.rstrip('/')}/{one.node_name}" for one in self._publishers(topic)]
+            self._spin(lambda: all(map(name_of, self._publishers(topic))), _ANSWER_S)
+        others = [name_of(one) or "a program that is no ROS node" for one in self._publishers(topic)]
         if others:
             raise UserError(f"{', '.join(others)} already commands {topic}: end that program.")
 
