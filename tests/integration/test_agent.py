@@ -20,9 +20,7 @@ pytestmark = pytest.mark.integration
 LOCK = {"lock_step": True}
 
 
-def test_a_quadrotor_does_what_a_sentence_says(
-    listener: Listener, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_quadrotor_does_what_a_sentence_says(listener: Listener, tmp_path: Path) -> None:
     places = tmp_path / "places.yaml"
     places.write_text("places: {corner: [0.3, 0.0, 0.8]}\n")
     policy = find_policy("quadrotor_hover")

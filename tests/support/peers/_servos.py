@@ -10,14 +10,36 @@ from typing import Any
 
 import numpy as np
 
+from rlstack.arrays import Array
 from rlstack.interfaces.backend import BACKENDS
 from rlstack.kinds.manipulator.spec import Manipulator
+from tests.support.peers._terminal import TerminalPeer
 
 TURN = 4096
 STEP_S = 0.004
 
 Move = Callable[[list[float], list[bool], float], list[tuple[float, float]]]
 """Goals (ticks), torques and a time (s) to each servo's position (ticks) and speed (ticks/s)."""
+
+
+class ServoArmPeer(TerminalPeer):
+    """An arm of servos on one bus; a subclass has the servos and their protocol. ``baud`` as for its base."""
+
+    robot: Manipulator
+    servos: list[Any]
+    calibration: Path
+
+    @property
+    def uri(self) -> str:
+        return f"serial://{self.port}?calibration={self.calibration}&answer_ms=30"
+
+    @property
+    def powered(self) -> bool:
+        return any(servo.torque for servo in self.servos)
+
+    def rest(self) -> dict[str, Array]:
+        middle = [0.5 * (joint.lower + joint.upper) for joint in self.robot.drives]
+        return {"joint_target": np.array(middle)}
 
 
 class Lag:

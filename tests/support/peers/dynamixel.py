@@ -11,9 +11,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
-
-from rlstack.arrays import Array
 from rlstack.kinds.manipulator.spec import Manipulator
 from tests.support.peers import Misfit
 from tests.support.peers._dynamixel import (
@@ -31,8 +28,7 @@ from tests.support.peers._dynamixel import (
     packed,
     split,
 )
-from tests.support.peers._servos import Lag, Move, calibration, ranges
-from tests.support.peers._terminal import TerminalPeer
+from tests.support.peers._servos import Lag, Move, ServoArmPeer, calibration, ranges
 
 MODEL, NUMBER, DRIVE, MODE, OFFSET, HOTTEST, HIGH, LOW = 0, 7, 10, 11, 20, 31, 48, 52
 TORQUE, LEVEL, HARDWARE, WATCHDOG, GOAL_PWM, GOAL = 64, 68, 70, 98, 100, 116
@@ -106,7 +102,7 @@ class Xl330:
         return 0
 
 
-class DynamixelPeer(TerminalPeer):
+class DynamixelPeer(ServoArmPeer):
     """An arm; see :class:`tests.support.peers.feetech.FeetechPeer`."""
 
     def __init__(self, robot: Manipulator | None = None, baud: int = 1_000_000, move: Move | None = None) -> None:
@@ -118,18 +114,6 @@ class DynamixelPeer(TerminalPeer):
         self.move = move or Lag([float(servo.number_at(POSITION)) for servo in self.servos])
         self._folder = tempfile.TemporaryDirectory()
         self.calibration = calibration(self.robot, offsets, Path(self._folder.name) / "follower.json")
-
-    @property
-    def uri(self) -> str:
-        return f"serial://{self.port}?calibration={self.calibration}&answer_ms=30"
-
-    @property
-    def powered(self) -> bool:
-        return any(servo.torque for servo in self.servos)
-
-    def rest(self) -> dict[str, Array]:
-        middle = [0.5 * (joint.lower + joint.upper) for joint in self.robot.drives]
-        return {"joint_target": np.array(middle)}
 
     def misfits(self) -> dict[str, Misfit | str]:
         def twice() -> None:

@@ -11,13 +11,9 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-import numpy as np
-
-from rlstack.arrays import Array
 from rlstack.kinds.manipulator.spec import Manipulator
 from tests.support.peers import Misfit
-from tests.support.peers._servos import Lag, Move, calibration, ranges
-from tests.support.peers._terminal import TerminalPeer
+from tests.support.peers._servos import Lag, Move, ServoArmPeer, calibration, ranges
 
 PING, READ, WRITE, SYNC_READ, SYNC_WRITE = 0x01, 0x02, 0x03, 0x82, 0x83
 EVERYBODY = 0xFE
@@ -85,12 +81,12 @@ class Sts3215:
         self.memory[STATUS] = self.status
 
 
-class FeetechPeer(TerminalPeer):
+class FeetechPeer(ServoArmPeer):
     """An SO-100's follower.
 
     Args:
         robot: Its joints are the servos, numbered from 1.
-        baud: As for :class:`TerminalPeer`.
+        baud: As for :class:`ServoArmPeer`.
         move: How the servos move; by default with a lag.
     """
 
@@ -107,18 +103,6 @@ class FeetechPeer(TerminalPeer):
         self._folder = tempfile.TemporaryDirectory()
         self.calibration = calibration(self.robot, offsets, Path(self._folder.name) / "follower.json")
         self.pings = 0
-
-    @property
-    def uri(self) -> str:
-        return f"serial://{self.port}?calibration={self.calibration}&answer_ms=30"
-
-    @property
-    def powered(self) -> bool:
-        return any(servo.torque for servo in self.servos)
-
-    def rest(self) -> dict[str, Array]:
-        middle = [0.5 * (joint.lower + joint.upper) for joint in self.robot.drives]
-        return {"joint_target": np.array(middle)}
 
     def misfits(self) -> dict[str, Misfit | str]:
         def twice() -> None:
