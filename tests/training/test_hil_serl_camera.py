@@ -12,9 +12,9 @@ import torch
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
-from rlstack.sim.arms.visual_randomization import AppearanceRange
+from rlstack.sim.visual_randomization import AppearanceRange
 from rlstack.tasks.catalog.arm_pick_place_camera import CameraPickPlaceTask
-from rlstack.tasks.manipulator.cameras import CameraRange
+from rlstack.tasks.core.image_streams import CameraRange
 from rlstack.training.algorithms.bc_camera import EncoderSettings
 from rlstack.training.algorithms.hil_serl_camera import HILSERLCamera, HILSERLCameraSettings
 from rlstack.training.intervention_strategies import IntervenerSettings

@@ -13,10 +13,10 @@ import torch
 from rlstack.data.lerobot import Dataset
 from rlstack.demonstrations.recording import Choice, record
 from rlstack.errors import UserError
-from rlstack.sim.arms.visual_randomization import AppearanceRange
+from rlstack.sim.visual_randomization import AppearanceRange
 from rlstack.tasks.catalog.arm_pick_place import PickPlaceTask
 from rlstack.tasks.catalog.arm_pick_place_camera import CameraPickPlaceTask
-from rlstack.tasks.manipulator.cameras import CameraRange
+from rlstack.tasks.core.image_streams import CameraRange
 from rlstack.tasks.manipulator.environment import ArmEnvironment
 from rlstack.training.algorithms.bc_camera import BCCamera, BCCameraSettings, EncoderSettings
 from rlstack.training.algorithms.rlpd_camera import RLPDCamera, RLPDCameraSettings

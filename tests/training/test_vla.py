@@ -15,10 +15,10 @@ from rlstack.demonstrations.recording import Choice, record
 from rlstack.errors import UserError
 from rlstack.interfaces.instruction import encoded
 from rlstack.policies import load_policy
-from rlstack.sim.arms.visual_randomization import AppearanceRange
+from rlstack.sim.visual_randomization import AppearanceRange
 from rlstack.tasks.catalog.arm_push import PushTask
 from rlstack.tasks.catalog.table_push import TablePushTask
-from rlstack.tasks.manipulator.cameras import CameraRange
+from rlstack.tasks.core.image_streams import CameraRange
 from rlstack.training.algorithms.vla_grpo import VLAGRPO, VLAGRPOSettings
 from rlstack.training.algorithms.vla_ppo import VLAPPO, VLAPPOSettings
 from rlstack.training.algorithms.vla_rejection import VLARejection, VLARejectionSettings

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rlstack.errors import UserError
+from rlstack.tasks.core.camera_observations import CameraImages
 from rlstack.tasks.core.pipeline import Pipeline
-from rlstack.tasks.manipulator.camera_observations import CameraImages
 from rlstack.training.algorithm import Actor
 from rlstack.training.networks import Normalised, relu_layers
 

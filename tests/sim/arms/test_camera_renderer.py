@@ -14,10 +14,11 @@ from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
 from rlstack.robots.kinematics import chain_of, tool_motion
-from rlstack.sim.arms.camera_renderer import ArmCameraRenderer, camera_of
+from rlstack.sim.arms.camera_renderer import ArmCameraRenderer
 from rlstack.sim.arms.scene import Block, build_scene
-from rlstack.sim.arms.visual_randomization import Appearance, AppearanceRange, draw_appearance
 from rlstack.sim.batch_mujoco import make_mujoco_simulator
+from rlstack.sim.camera_renderer import camera_of
+from rlstack.sim.visual_randomization import Appearance, AppearanceRange, draw_appearance
 
 STILL = AppearanceRange(camera_m=0.0, camera_rad=0.0, view=0.0, shadows=0.0, object_colour=0.0)
 HALF = np.full((1, 3), 0.02)

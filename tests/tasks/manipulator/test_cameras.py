@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstack.robots.kinematics import chain_of, tool_motion
-from rlstack.sim.arms.visual_randomization import AppearanceRange
+from rlstack.sim.visual_randomization import AppearanceRange
 from rlstack.tasks.catalog.arm_pick_place_camera import CameraPickPlaceTask
+from rlstack.tasks.core.image_streams import CameraRange
 from rlstack.tasks.manipulator.camera_observations import joints_at
-from rlstack.tasks.manipulator.cameras import CameraRange
 from rlstack.tasks.manipulator.scene import ArmScene
 from rlstack.tasks.manipulator.trials import ArmNoise
 from tests.support.arms import small_panda

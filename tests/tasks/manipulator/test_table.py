@@ -13,14 +13,15 @@ from rlstack.errors import UserError
 from rlstack.interfaces.instruction import decoded, split_words
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
-from rlstack.sim.arms.visual_randomization import AppearanceRange
+from rlstack.sim.visual_randomization import AppearanceRange
 from rlstack.tasks.catalog.table_drawer import TableDrawerTask
 from rlstack.tasks.catalog.table_pick import TablePickTask
 from rlstack.tasks.catalog.table_push import WAYS, TablePushTask, behind
 from rlstack.tasks.catalog.table_stack import TableStackTask
 from rlstack.tasks.catalog.table_suite import TableSuiteTask
-from rlstack.tasks.manipulator.cameras import CameraRange
-from rlstack.tasks.manipulator.phrases import COLOURS, HELD_OUT
+from rlstack.tasks.core.image_streams import CameraRange
+from rlstack.tasks.core.phrases import COLOURS
+from rlstack.tasks.manipulator.phrases import BLOCKS
 from rlstack.tasks.manipulator.table_task import ActionShift, TableTask
 from rlstack.tasks.manipulator.table_trials import TableTrials
 from rlstack.tasks.manipulator.trials import ArmNoise
@@ -75,7 +76,7 @@ def test_held_out_sentences_ask_for_blocks_that_training_never_asks_for() -> Non
         trials = drawn(replace(PUSH, words=words), 40)  # type: ignore[arg-type]
         for k in range(len(trials)):
             shape = "tile" if trials.half[k, 2] < 0.5 * trials.half[k, 0] else "cube"
-            assert ((names[tuple(trials.colour[k, 0])], shape) in HELD_OUT) == expected
+            assert ((names[tuple(trials.colour[k, 0])], shape) in BLOCKS.held_out) == expected
     trained = {" ".join(words) for words in said(drawn(PUSH, 300))}
     assert not trained & {" ".join(words) for words in said(drawn(replace(PUSH, words="held_out"), 100))}
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from rlstack.errors import UserError
 from rlstack.robots import load_robot
-from rlstack.sim.arms.visual_randomization import AppearanceRange
+from rlstack.sim.visual_randomization import AppearanceRange
 from rlstack.tasks import TASKS
+from rlstack.tasks.core.image_streams import CameraRange
 from rlstack.tasks.core.learning_environment import GoalStep, failed
 from rlstack.tasks.core.task_card import describe_task
 from rlstack.tasks.manipulator import observations
-from rlstack.tasks.manipulator.cameras import CameraRange
 from rlstack.tasks.manipulator.environment import ArmEnvironment
 from rlstack.tasks.manipulator.trials import OBJECT, ObjectRange, Region, Starts, draw_objects
 from tests.support.arms import small_panda

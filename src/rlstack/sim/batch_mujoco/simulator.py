@@ -16,6 +16,8 @@ from rlstack.arrays import Array, Index
 from rlstack.robots.joints import DrivenJoint
 from rlstack.robots.mjcf import import_mujoco
 
+_ROUNDING_S = 1e-9
+
 Item = int | tuple[int | slice, ...]
 """An index into an array."""
 
@@ -88,6 +90,12 @@ class MujocoSimulator(ABC):
     def passed(self) -> Array:
         """(N, steps, width): states after each physics step of the last control period; time is the first column."""
         return self._after
+
+    def state_at(self, world: int, time_s: float) -> Array:
+        """Return the first state (width,) of a world in the last control period that is not before a time."""
+        passed = self.passed[world]
+        late = int(np.searchsorted(passed[:, 0], time_s - _ROUNDING_S))
+        return np.asarray(passed[min(late, len(passed) - 1)])
 
     def pose(self, name: str) -> tuple[Array, Array]:
         """Return position (N, 3) m and orientation (N, 4) xyzw of a free body, or of a sliding body in a fixture.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
 from rlstack.tasks.catalog.arm_pick_place import PickPlaceTask
-from rlstack.tasks.manipulator.cameras import CameraRange
+from rlstack.tasks.core.image_streams import CameraRange
 from rlstack.tasks.manipulator.trials import OBJECT
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ class CameraPickPlaceTask(PickPlaceTask):
 
     def terms(self, robot: Manipulator) -> list[Term]:
         """Return the terms of the observation, with the images last."""
-        from rlstack.sim.arms.camera_renderer import camera_of
+        from rlstack.sim.camera_renderer import camera_of
+        from rlstack.tasks.core.camera_observations import CameraImages
         from rlstack.tasks.manipulator import camera_observations, observations
 
         middle = self.workspace.middle
@@ -62,7 +63,7 @@ class CameraPickPlaceTask(PickPlaceTask):
             observations.Opening(),
             camera_observations.goal_position(middle),
             camera_observations.ToolPoseAtImage(self.cameras, robot, self.rate_hz),
-            camera_observations.CameraImages(self.cameras, first.height, first.width),
+            CameraImages(self.cameras, first.height, first.width),
         ]
 
 

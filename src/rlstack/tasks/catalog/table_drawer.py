@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array
 from rlstack.schema import value
 from rlstack.tasks.catalog.arm_drawer import GRAVITY, HEIGHT, RAIL, TAB, DrawerReward, outward
+from rlstack.tasks.core.phrases import COLOURS, Templates, Thing
 from rlstack.tasks.manipulator.expert import GraspExpert
-from rlstack.tasks.manipulator.phrases import COLOURS, Block, Templates
 from rlstack.tasks.manipulator.table_task import TableTask
 from rlstack.tasks.manipulator.table_trials import TableTrials, beside
 from rlstack.tasks.manipulator.trials import OBJECT, ArmTrials, ObjectRange, Region
@@ -57,7 +57,7 @@ class TableDrawerTask(TableTask):
         words={"which": {name: ((name,), ()) for name in (*_SIDES, *COLOURS)}},
     )
 
-    def ask(self, rng: np.random.Generator, blocks: Sequence[Block]) -> tuple[str, str, str]:
+    def ask(self, rng: np.random.Generator, blocks: Sequence[Thing]) -> tuple[str, str, str]:
         """Return the side, a sentence for the drawer there, and one for the other drawer."""
         side, other = rng.permutation(_SIDES).tolist()
         by_colour = rng.random() < 0.5
@@ -65,7 +65,7 @@ class TableDrawerTask(TableTask):
         normal, swapped = (self.templates.sentence(rng, self.words, {}, {"which": which}) for which in said)
         return side, normal, swapped
 
-    def sizes(self, rng: np.random.Generator, looks: Sequence[Sequence[Block]]) -> Array:
+    def sizes(self, rng: np.random.Generator, looks: Sequence[Sequence[Thing]]) -> Array:
         """Return the half lengths (N, 2, 3) m of the tabs."""
         half = np.tile(TAB, (len(looks), self.blocks, 1))
         half[..., 1] = rng.uniform(*self.block.half_m, (len(looks), 1))

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array
 from rlstack.schema import value
 from rlstack.tasks.catalog.arm_pick_place import PickReward
+from rlstack.tasks.core.phrases import Templates, Thing
 from rlstack.tasks.manipulator.expert import GraspExpert
-from rlstack.tasks.manipulator.phrases import Block, Templates, describe
+from rlstack.tasks.manipulator.phrases import BLOCKS
 from rlstack.tasks.manipulator.table_task import TableTask
 
 PICK = Templates(
@@ -40,11 +41,11 @@ class TablePickTask(TableTask):
     lengths = (*TableTask.lengths, "lift_m")
     guessed = 0.4
 
-    def ask(self, rng: np.random.Generator, blocks: Sequence[Block]) -> tuple[None, str, str]:
+    def ask(self, rng: np.random.Generator, blocks: Sequence[Thing]) -> tuple[None, str, str]:
         """Return a sentence for the first block, and one for another block."""
         which = int(rng.integers(1, len(blocks)))
         rest = [block for k, block in enumerate(blocks) if k != which]
-        said = describe(rng, blocks[0], blocks[1:]), describe(rng, blocks[which], rest)
+        said = BLOCKS.describe(rng, blocks[0], blocks[1:]), BLOCKS.describe(rng, blocks[which], rest)
         normal, other = (self.templates.sentence(rng, self.words, {"thing": thing}, {}) for thing in said)
         return None, normal, other
 

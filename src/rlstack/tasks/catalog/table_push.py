@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array
 from rlstack.schema import value
 from rlstack.tasks.catalog.arm_push import PushExpert, PushReward
-from rlstack.tasks.manipulator.phrases import Block, Templates, describe
+from rlstack.tasks.core.phrases import Templates, Thing
+from rlstack.tasks.manipulator.phrases import BLOCKS
 from rlstack.tasks.manipulator.table_task import TableTask
 from rlstack.tasks.manipulator.table_trials import from_segment, scatter
 
@@ -117,12 +118,12 @@ class TablePushTask(TableTask):
     templates = PUSH
     lengths = (*TableTask.lengths, "push_m")
 
-    def ask(self, rng: np.random.Generator, blocks: Sequence[Block]) -> tuple[str, str, str]:
+    def ask(self, rng: np.random.Generator, blocks: Sequence[Thing]) -> tuple[str, str, str]:
         """Return the direction, a sentence for it and the first block, and one for another direction and block."""
         way, other = rng.choice(list(WAYS), 2, replace=False).tolist()
         which = int(rng.integers(1, len(blocks)))
         rest = [block for k, block in enumerate(blocks) if k != which]
-        said = describe(rng, blocks[0], blocks[1:]), describe(rng, blocks[which], rest)
+        said = BLOCKS.describe(rng, blocks[0], blocks[1:]), BLOCKS.describe(rng, blocks[which], rest)
         normal, swapped = (
             self.templates.sentence(rng, self.words, {"thing": thing}, {"way": asked})
             for thing, asked in zip(said, (way, other))

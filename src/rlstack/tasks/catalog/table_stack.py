@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array
 from rlstack.schema import value
 from rlstack.tasks.catalog.arm_stack import StackExpert, StackReward, stacked
-from rlstack.tasks.manipulator.phrases import Block, Templates, describe
+from rlstack.tasks.core.phrases import Templates, Thing
+from rlstack.tasks.manipulator.phrases import BLOCKS
 from rlstack.tasks.manipulator.rewards import placed
 from rlstack.tasks.manipulator.table_task import TableTask
 
@@ -39,7 +40,7 @@ class TableStackTask(TableTask):
     named = 2
     guessed = 0.2
 
-    def ask(self, rng: np.random.Generator, blocks: Sequence[Block]) -> tuple[None, str, str]:
+    def ask(self, rng: np.random.Generator, blocks: Sequence[Thing]) -> tuple[None, str, str]:
         """Return a sentence for the first block on the second one, and one for other blocks."""
         first, second = rng.permutation(len(blocks))[:2].tolist()
         if (first, second) == (0, 1):
@@ -66,12 +67,12 @@ class TableStackTask(TableTask):
 
 
 def stack_sentence(
-    task: TableTask, rng: np.random.Generator, blocks: Sequence[Block], upper: int, lower: int, templates: Any = STACK
+    task: TableTask, rng: np.random.Generator, blocks: Sequence[Thing], upper: int, lower: int, templates: Any = STACK
 ) -> str:
     """Return a sentence that puts one of the blocks on another one."""
     things = {}
     for place, which in (("thing", upper), ("other", lower)):
-        things[place] = describe(rng, blocks[which], [block for k, block in enumerate(blocks) if k != which])
+        things[place] = BLOCKS.describe(rng, blocks[which], [block for k, block in enumerate(blocks) if k != which])
     sentence: str = templates.sentence(rng, task.words, things, {})
     return sentence
 

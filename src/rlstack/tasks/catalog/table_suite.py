@@ -16,8 +16,9 @@ from rlstack.tasks.catalog.arm_stack import StackExpert
 from rlstack.tasks.catalog.table_pick import PICK
 from rlstack.tasks.catalog.table_push import PUSH, WAYS, PushRoom, push_expert
 from rlstack.tasks.catalog.table_stack import STACK, on_top, stack_sentence
+from rlstack.tasks.core.phrases import Templates, Thing
 from rlstack.tasks.manipulator.expert import Expert, GraspExpert
-from rlstack.tasks.manipulator.phrases import Block, Templates, describe
+from rlstack.tasks.manipulator.phrases import BLOCKS
 from rlstack.tasks.manipulator.table_task import TableTask
 from rlstack.tasks.manipulator.table_trials import scatter
 
@@ -93,7 +94,7 @@ class TableSuiteTask(TableTask):
         in_air = goal[..., 2] > 3.0 * self.block.half_m[1] + self.upright_m
         return np.where(in_air, "pick", np.where(goal[..., 2] > 0.0, "stack", "push"))
 
-    def ask(self, rng: np.random.Generator, blocks: Sequence[Block]) -> tuple[tuple[Kind, str], str, str]:
+    def ask(self, rng: np.random.Generator, blocks: Sequence[Thing]) -> tuple[tuple[Kind, str], str, str]:
         """Return the kind and the direction, a sentence, and one that asks another thing of another block."""
         kind = self.kinds[int(rng.integers(len(self.kinds)))]
         way, other_way = rng.choice(list(WAYS), 2, replace=False).tolist()
@@ -103,11 +104,11 @@ class TableSuiteTask(TableTask):
         return (kind, way), *said
 
     def _say(
-        self, rng: np.random.Generator, blocks: Sequence[Block], kind: Kind, which: int, lower: int, way: str
+        self, rng: np.random.Generator, blocks: Sequence[Thing], kind: Kind, which: int, lower: int, way: str
     ) -> str:
         if kind == "stack":
             return stack_sentence(self, rng, blocks, which, lower)
-        thing = describe(rng, blocks[which], [block for k, block in enumerate(blocks) if k != which])
+        thing = BLOCKS.describe(rng, blocks[which], [block for k, block in enumerate(blocks) if k != which])
         if kind == "pick":
             return PICK.sentence(rng, self.words, {"thing": thing}, {})
         return PUSH.sentence(rng, self.words, {"thing": thing}, {"way": way})

@@ -1,4 +1,4 @@
-"""Observation terms of arms with cameras: goal, images, and the tool's pose at the time of each image."""
+"""Observation terms of arms with cameras: the goal, and the tool's pose at the time of each image."""
 
 from __future__ import annotations
 
@@ -9,15 +9,11 @@ import torch
 from torch import Tensor
 
 from rlstack.control.inverse_kinematics import yaw_of
-from rlstack.interfaces.signals import INSTRUCTION_BYTES
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.kinematics import Screws, chain_of, tool_motion
 from rlstack.tasks.core.observations import Signal
 from rlstack.tasks.core.pipeline import Tensors, Term
 from rlstack.tasks.manipulator.observations import DECIMETRES, GOAL
-
-IMAGES = "pictures"
-"""Name of the images' term."""
 
 OLDEST_S = 0.25
 """Length of the joint history; older images count as this old."""
@@ -82,37 +78,6 @@ class ToolPoseAtImage(Term):
     def remember(self, inputs: Tensors, memory: Tensors, action: Tensor) -> dict[str, Tensor]:
         """Push the present joints to the history, without the oldest."""
         return {"joints_before": inputs["joint_track"][:, : self.steps]}
-
-
-class Instruction(Term):
-    """The instruction's bytes, unscaled; the network reads them as text."""
-
-    name, size, unit, meaning = "instruction", INSTRUCTION_BYTES, "bytes", "UTF-8 bytes of the sentence, then 0"
-
-    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
-        """Return (batch, 128)."""
-        return inputs["instruction"]
-
-
-class CameraImages(Term):
-    """All images, concatenated and unscaled; the network scales them.
-
-    Args:
-        cameras: Their names.
-        height: Height of each, pixels.
-        width: Width of each, pixels.
-    """
-
-    name, unit, meaning = IMAGES, "0 to 255", "all cameras' pixels: rows, columns, red, green, blue"
-
-    def __init__(self, cameras: Sequence[str], height: int, width: int) -> None:
-        super().__init__()
-        self.cameras, self.shape = tuple(cameras), (len(cameras), height, width, 3)
-        self.size = math.prod(self.shape)
-
-    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
-        """Return (batch, pixels)."""
-        return torch.cat([inputs[f"{name}_image"].flatten(start_dim=1) for name in self.cameras], dim=-1)
 
 
 def joints_at(track: Tensor, age: Tensor, rate_hz: float, back: Tensor) -> Tensor:

@@ -2,50 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from rlstack.arrays import Index, Mask
-from rlstack.tasks.core.learning_environment import GoalStep
+from rlstack.tasks.core.camera_observations import CameraImages
+from rlstack.tasks.core.chunk_environment import ChunkEnvironment
 from rlstack.tasks.core.mujoco_environment import Outcome
 from rlstack.tasks.core.pipeline import TermInfo, term_table
-from rlstack.tasks.manipulator.camera_observations import CameraImages
 from rlstack.tasks.manipulator.environment import ArmEnvironment
 from rlstack.tasks.manipulator.observations import DECIMETRES
 from rlstack.tasks.manipulator.table_scene import TableScene, table_scene
 
 
-@dataclass(frozen=True)
-class ChunkStep(GoalStep):
-    """Result of a chunk of steps: rewards are summed over it, and ``success`` is of its last step.
-
-    An episode that ends within the chunk counts until then. ``next_actor`` is ``actor``, but for the episodes that have
-    ended: it has their last columns, and black images, since these are not rendered.
-    """
-
-    steps: Tensor  # (N,) number of steps until the chunk's or the episode's end
-    privileged: Tensor  # (N, privileged_size) after automatic resets
-    next_privileged: Tensor  # (N, privileged_size) before them
-
-
-class TableEnvironment(ArmEnvironment):
+class TableEnvironment(ArmEnvironment, ChunkEnvironment):
     """N arms at a :class:`.TableTask`; see :class:`.ArmEnvironment`."""
-
-    _group = 1
 
     @property
     def table(self) -> TableScene:
         """The scene."""
         return table_scene(self.scene)
-
-    @property
-    def privileged_size(self) -> int:
-        """Number of columns of :meth:`privileged`."""
-        return sum(row.size for row in self.privileged_table())
 
     def privileged_table(self) -> list[TermInfo]:
         """Return one row for each term of :meth:`privileged`, in order."""
@@ -81,70 +60,9 @@ class TableEnvironment(ArmEnvironment):
         ]
         return torch.from_numpy(np.nan_to_num(np.concatenate(columns, axis=1)).astype(np.float32))
 
-    def restart_alike(self, group: int) -> None:
-        """Reset all robots; each ``group`` of neighbouring ones, which divides N, begins the same trial.
-
-        Scene, sentence and departures are the same; the cameras' rates, latencies and appearances are not.
-        """
-        self._group = group
-        try:
-            self.restart(torch.arange(self.count))
-        finally:
-            self._group = 1
-
-    def chunk_step(self, actions: Tensor) -> ChunkStep:
-        """Apply chunks of actions (N, steps, actions); see :meth:`roll`."""
-        following = iter(actions.detach().unbind(dim=1))
-        return self.roll(lambda: next(following), actions.shape[1])
-
-    def roll(self, act: Callable[[], Tensor], count: int) -> ChunkStep:
-        """Apply ``count`` actions (N, actions), and reset the robots that are lost, done or out of time.
-
-        ``act`` returns each action when its time has come, such as an expert's.
-
-        Images are rendered only for the observations that it returns. A robot whose episode ends within the chunk
-        holds its joints until the end of it. Call :meth:`observe` once before the first chunk.
-        """
-        going, timed_out, success = np.ones(self.count, np.bool_), *np.zeros((2, self.count), np.bool_)
-        steps = np.zeros(self.count, np.intp)
-        terms = {name: np.zeros(self.count) for name in self.term_names()}
-        last = {name: torch.zeros(0) for name in ("columns", "privileged", "achieved", "desired")}
-        for _ in range(count):
-            lost, outcome = self._act(act(), going)
-            for name, term in outcome.terms.items():
-                terms[name] += np.where(going, term, 0.0)
-            steps += going
-            kept = torch.from_numpy(going.copy())[:, None]
-            now = {"privileged": self.privileged(), "columns": self._columns()}
-            now.update(achieved=self.achieved_goal(), desired=self.desired_goal())
-            last = {n: torch.where(kept, t, last[n]) if last[n].numel() else t for n, t in now.items()}
-            late = (self._age >= self.task.steps) & ~lost & ~outcome.finished
-            success = np.where(going, outcome.success, success)
-            timed_out |= going & (late | (outcome.finished & outcome.continuing))
-            going = going & ~(lost | outcome.finished | late)
-        index = torch.from_numpy(np.flatnonzero(~going))
-        if self.autoreset and len(index):
-            self.restart(index)
-        actor, _ = self.observe()
-        following = actor.clone()
-        following[index] = 0.0
-        following[index, : last["columns"].shape[1]] = last["columns"][index]
-        named = {name: torch.from_numpy(term.astype(np.float32)) for name, term in terms.items()}
-        return ChunkStep(
-            actor=actor,
-            critic=actor,
-            reward=torch.stack(list(named.values())).sum(dim=0),
-            done=torch.from_numpy(~going),
-            timed_out=torch.from_numpy(timed_out),
-            terms=named,
-            next_actor=following,
-            achieved=last["achieved"],
-            desired=last["desired"],
-            success=torch.from_numpy(success),
-            steps=torch.from_numpy(steps),
-            privileged=self.privileged(),
-            next_privileged=last["privileged"],
-        )
+    def noisy_actions(self) -> Tensor:
+        """Return (actions,) 1 but for the gripper, for which noise is not helpful: a dropped block teaches nothing."""
+        return torch.tensor([float(axis != "gripper") for axis in self.pipeline.axes])
 
     def _start(self, index: Index) -> None:
         count = len(index) // self._group

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.arrays import Array
-from rlstack.interfaces.instruction import TextInput, encoded
-from rlstack.interfaces.signals import INSTRUCTION_BYTES
+from rlstack.interfaces.instruction import TextInput
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.schema import value
-from rlstack.sim.arms.visual_randomization import AppearanceRange
+from rlstack.sim.visual_randomization import AppearanceRange
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
-from rlstack.tasks.manipulator.cameras import CameraRange
-from rlstack.tasks.manipulator.phrases import COLOURS, Block, Templates, Words, draw_blocks
+from rlstack.tasks.core.image_streams import CameraRange
+from rlstack.tasks.core.phrases import COLOURS, Said, Templates, Thing, Words, instructions
+from rlstack.tasks.manipulator.phrases import BLOCKS
 from rlstack.tasks.manipulator.table_trials import TableTrials, beside, scatter
 from rlstack.tasks.manipulator.task import ArmTask
 from rlstack.tasks.manipulator.trials import OBJECT, USUAL, ArmTrials, ObjectRange, Region, Starts, box_of
@@ -64,9 +64,8 @@ class TableTask(ArmTask):
     """Number of blocks on the table."""
     words: Words = "train"
     """Sentences and blocks of training, held-out ones, or both."""
-    instruction: Literal["normal", "blank", "swapped"] = "normal"
-    """``blank``: the policy gets no sentence. ``swapped``: it gets one that says something else. Success is still what
-    the normal one says."""
+    instruction: Said = "normal"
+    """Whether the policy gets the trial's sentence, none (``blank``), or one that says something else (``swapped``)."""
     alike: float = value(0.1, at_least=0.0, at_most=1.0)
     """Probability that another block has the colour of the instructed one, so that the shape tells them apart."""
     apart_m: float = value(0.12, unit="m", at_least=0.0)
@@ -115,10 +114,10 @@ class TableTask(ArmTask):
     @property
     def text(self) -> TextInput:
         """The words that its policies know."""
-        return self.templates.text()
+        return self.templates.text(BLOCKS)
 
     @abstractmethod
-    def ask(self, rng: np.random.Generator, blocks: Sequence[Block]) -> tuple[Any, str, str]:
+    def ask(self, rng: np.random.Generator, blocks: Sequence[Thing]) -> tuple[Any, str, str]:
         """Return what is asked for, the sentence that says so, and one that asks for something else with the blocks."""
 
     @abstractmethod
@@ -154,7 +153,7 @@ class TableTask(ArmTask):
         position[..., 2] = half[..., 2]
         return position
 
-    def sizes(self, rng: np.random.Generator, looks: Sequence[Sequence[Block]]) -> Array:
+    def sizes(self, rng: np.random.Generator, looks: Sequence[Sequence[Thing]]) -> Array:
         """Return the half lengths (N, M, 3) m of M blocks in each of N trials."""
         half = rng.uniform(*self.block.half_m, (len(looks), self.blocks, 1)) * np.ones(3)
         tiles = np.array([[block.shape == "tile" for block in blocks] for blocks in looks])
@@ -195,19 +194,17 @@ class TableTask(ArmTask):
     def place(self, rng: np.random.Generator, starts: Starts) -> TableTrials:
         """Draw trials for N arms at their starts."""
         count, drawn = len(starts.joints), self.block
-        looks, asked, said = [], [], []
+        looks, asked, normal, swapped = [], [], [], []
         for _ in range(count):
-            blocks = draw_blocks(rng, self.words, self.blocks, self.alike, self.named)
-            wanted, normal, other = self.ask(rng, blocks)
+            blocks = BLOCKS.draw(rng, self.words, self.blocks, self.alike, self.named)
+            wanted, sentence, other = self.ask(rng, blocks)
             looks.append(blocks)
             asked.append(wanted)
-            said.append(other if self.instruction == "swapped" else normal)
+            normal.append(sentence)
+            swapped.append(other)
         half = self.sizes(rng, looks)
         yaw = rng.uniform(-drawn.yaw_rad, drawn.yaw_rad, (count, self.blocks))
         position, goal = self.arrange(rng, asked, half, yaw)
-        text = np.zeros((count, INSTRUCTION_BYTES), np.uint8)
-        if self.instruction != "blank":
-            text = np.array([encoded(sentence) for sentence in said]).reshape(count, INSTRUCTION_BYTES)
         return TableTrials(
             joints=starts.joints,
             goal=goal,
@@ -216,7 +213,7 @@ class TableTask(ArmTask):
             half=half[:, 0],
             mass=rng.uniform(*drawn.mass_kg, count),
             friction=rng.uniform(*drawn.friction, count),
-            instruction=text,
+            instruction=instructions(self.instruction, normal, swapped),
             colour=np.array([[COLOURS[block.colour] for block in blocks] for blocks in looks]),
             beside_position=position[:, 1:],
             beside_yaw=yaw[:, 1:],
@@ -293,7 +290,8 @@ class TableTask(ArmTask):
 
     def terms(self, robot: Manipulator) -> list[Term]:
         """Return the terms of the observation, with the instruction and then the images last."""
-        from rlstack.sim.arms.camera_renderer import camera_of
+        from rlstack.sim.camera_renderer import camera_of
+        from rlstack.tasks.core.camera_observations import CameraImages, Instruction
         from rlstack.tasks.manipulator import camera_observations, observations
 
         first = camera_of(robot, self.cameras[0])
@@ -304,8 +302,8 @@ class TableTask(ArmTask):
             *([observations.Opening()] if grips else []),
             observations.SinceDescent(),
             camera_observations.ToolPoseAtImage(self.cameras, robot, self.rate_hz),
-            camera_observations.Instruction(),
-            camera_observations.CameraImages(self.cameras, first.height, first.width),
+            Instruction(),
+            CameraImages(self.cameras, first.height, first.width),
         ]
 
     def card(self, robot: Manipulator, pipeline: ArmPipeline) -> TaskCard:

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from rlstack.errors import UserError
 from rlstack.schema import value
+from rlstack.tasks.core.camera_observations import CameraImages, Instruction
 from rlstack.tasks.core.pipeline import Pipeline
-from rlstack.tasks.manipulator.camera_observations import CameraImages, Instruction
 from rlstack.training.algorithm import Actor
 from rlstack.training.language.heads import Head, HeadName, make_head
 from rlstack.training.language.network import Network, NetworkSettings

@@ -196,10 +196,8 @@ class _Expert:
 
     def __init__(self, environment: Any, stray: float, generator: torch.Generator) -> None:
         self._environment, self._stray, self._generator = environment, stray, generator
-        axes = environment.pipeline.axes
-        # no noise on the gripper: a dropped block teaches nothing
-        self._noisy = torch.tensor([axis != "gripper" for axis in axes]).float()
-        self._strays = torch.zeros(environment.count, len(axes))
+        self._noisy = environment.noisy_actions()
+        self._strays = torch.zeros(environment.count, len(self._noisy))
         self._shown: list[Tensor] = []
 
     def act(self) -> Tensor:

@@ -50,7 +50,7 @@ class Rollouts:
     """Rolls out a policy that samples its actions.
 
     Args:
-        environment: N robots; see :meth:`rlstack.tasks.manipulator.table_environment.TableEnvironment.chunk_step`.
+        environment: N robots; see :meth:`rlstack.tasks.core.chunk_environment.ChunkEnvironment.chunk_step`.
         policy: The policy.
         temperature: Of its samples; above 1 they explore more.
         generator: Draws the samples.

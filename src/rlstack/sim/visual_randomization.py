@@ -1,19 +1,22 @@
-"""Visual domain randomization of arms' worlds: light, colours, textures and camera poses, drawn for each episode."""
+"""Visual domain randomization: light, colours, textures and camera poses, drawn for each episode."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.arrays import Array
+from rlstack.robots.mjcf import import_mujoco
 from rlstack.schema import in_order, value
 
 Range = tuple[float, float]
 
 TABLES = 10
-"""Number of table materials; see :mod:`rlstack.sim.arms.camera_renderer`."""
+"""Number of materials of the table or floor; see :func:`add_tables`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,11 +39,11 @@ class AppearanceRange:
     warmth: float = value(0.1, at_least=0.0, at_most=1.0)
     """Greatest relative deviation of the light's red, green and blue from white."""
     object_colour: float = value(0.12, at_least=0.0, at_most=1.0)
-    """Greatest deviation of the object's red, green and blue from the scene's."""
+    """Greatest deviation of the objects' red, green and blue from the scene's."""
     arm: Range = value((0.35, 0.95), at_least=0.0, at_most=1.0)
-    """Grey level of the arm."""
+    """Grey level of the arm, or of a room's walls."""
     table: Range = value((0.45, 1.0), at_least=0.0, at_most=1.0)
-    """Brightness factor of the table's material."""
+    """Brightness factor of the material of the table or floor."""
     table_colour: float = value(0.12, at_least=0.0, at_most=1.0)
     """Greatest relative deviation of the table's red, green and blue from that brightness."""
     camera_m: float = value(0.005, unit="m", at_least=0.0)
@@ -64,7 +67,7 @@ class Appearance:
         direction: (N, 3) direction of the light.
         shadows: (N,) bool.
         thing: (N, 3) offset of the object's colour.
-        arm: (N,) grey level.
+        arm: (N,) grey level of the arm or the walls.
         table: (N, 3) factor of the table's material.
         material: (N,) index of the table's material.
         shift: (N, C, 3) offset of the cameras' positions, m, in their links' frames.
@@ -111,3 +114,34 @@ def draw_appearance(ranges: AppearanceRange, cameras: int, rng: np.random.Genera
         turn=ranges.camera_rad * rng.standard_normal((count, cameras, 3)),
         view=1.0 + ranges.view * rng.uniform(-1.0, 1.0, (count, cameras)),
     )
+
+
+def add_tables(spec: Any) -> None:
+    """Add the possible materials of a table or floor to a ``mujoco.MjSpec``.
+
+    They are plain, squares, stripes of brightness and speckles, large and small.
+    """
+    mujoco = import_mujoco()
+    kinds, marks = mujoco.mjtBuiltin, mujoco.mjtMark
+    rng = np.random.default_rng(0)
+    for k in range(TABLES):
+        bright = rng.uniform(0.55, 1.0, 3) if k else np.ones(3)
+        other = np.clip(bright * rng.uniform(0.7, 1.1), 0.0, 1.0)
+        kind = (kinds.mjBUILTIN_FLAT, kinds.mjBUILTIN_CHECKER, kinds.mjBUILTIN_GRADIENT)[k % 3]
+        spec.add_texture(
+            name=f"table {k}",
+            type=mujoco.mjtTexture.mjTEXTURE_2D,
+            builtin=kind,
+            rgb1=bright.tolist(),
+            rgb2=other.tolist(),
+            mark=marks.mjMARK_RANDOM if k % 2 else marks.mjMARK_NONE,
+            markrgb=rng.uniform(0.3, 1.0, 3).tolist(),
+            random=0.02,
+            width=128,
+            height=128,
+        )
+        repeat = float(math.exp(rng.uniform(math.log(0.5), math.log(8.0))))
+        material = spec.add_material(name=f"table {k}", texrepeat=[repeat, repeat], texuniform=True, reflectance=0.0)
+        textures = list(material.textures)
+        textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = f"table {k}"
+        material.textures = textures

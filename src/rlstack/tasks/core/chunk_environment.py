@@ -1,0 +1,150 @@
+"""Training environments of instructed tasks: chunks of actions, and images only where they are observed."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rlstack.arrays import Mask
+from rlstack.tasks.core.cpu_environment import CpuEnvironment
+from rlstack.tasks.core.learning_environment import GoalStep
+from rlstack.tasks.core.mujoco_environment import Outcome
+from rlstack.tasks.core.pipeline import TermInfo
+
+
+@dataclass(frozen=True)
+class ChunkStep(GoalStep):
+    """Result of a chunk of steps: rewards are summed over it, and ``success`` is of its last step.
+
+    An episode that ends within the chunk counts until then. ``next_actor`` is ``actor``, but for the episodes that have
+    ended: it has their last columns, and black images, since these are not rendered.
+    """
+
+    steps: Tensor  # (N,) number of steps until the chunk's or the episode's end
+    privileged: Tensor  # (N, privileged_size) after automatic resets
+    next_privileged: Tensor  # (N, privileged_size) before them
+
+
+class ChunkEnvironment(CpuEnvironment):
+    """N robots at an instructed task, whose observation ends with images.
+
+    It is also a :class:`rlstack.tasks.core.learning_environment.ScriptedEnvironment`.
+    """
+
+    _group = 1
+    """Number of neighbouring robots that begin the same trial."""
+
+    @abstractmethod
+    def privileged_table(self) -> list[TermInfo]:
+        """Return one row for each term of :meth:`privileged`, in order."""
+
+    @abstractmethod
+    def privileged(self) -> Tensor:
+        """Return what a critic may know and a policy does not, (N, privileged_size), without noise."""
+
+    @abstractmethod
+    def restart(self, index: Tensor) -> None:
+        """Reset the robots at ``index``."""
+
+    @abstractmethod
+    def observe(self) -> tuple[Tensor, Tensor]:
+        """Return the actor's (N, size) and the critic's (N, critic_size) observations; both are the same."""
+
+    @abstractmethod
+    def term_names(self) -> tuple[str, ...]:
+        """Return the names of the reward's terms, in order."""
+
+    @abstractmethod
+    def achieved_goal(self) -> Tensor:
+        """Return the achieved goals (N, goal)."""
+
+    @abstractmethod
+    def desired_goal(self) -> Tensor:
+        """Return the desired goals (N, goal)."""
+
+    @abstractmethod
+    def _act(self, action: Tensor, going: Mask) -> tuple[Mask, Outcome]:
+        """Apply actions (N, actions) where ``going`` (N,); return (N,) which robots are lost, and the outcome."""
+
+    @abstractmethod
+    def _columns(self) -> Tensor:
+        """Return the present observation (N, columns) without its images, which are last."""
+
+    @property
+    def privileged_size(self) -> int:
+        """Number of columns of :meth:`privileged`."""
+        return sum(row.size for row in self.privileged_table())
+
+    def noisy_actions(self) -> Tensor:
+        """Return (actions,) 1 for the actions that noise on demonstrations may act on, 0 for others."""
+        return torch.ones(self.pipeline.action_size)
+
+    def restart_alike(self, group: int) -> None:
+        """Reset all robots; each ``group`` of neighbouring ones, which divides N, begins the same trial.
+
+        Scene, sentence and departures are the same; the cameras' rates, latencies and appearances are not.
+        """
+        self._group = group
+        try:
+            self.restart(torch.arange(self.count))
+        finally:
+            self._group = 1
+
+    def chunk_step(self, actions: Tensor) -> ChunkStep:
+        """Apply chunks of actions (N, steps, actions); see :meth:`roll`."""
+        following = iter(actions.detach().unbind(dim=1))
+        return self.roll(lambda: next(following), actions.shape[1])
+
+    def roll(self, act: Callable[[], Tensor], count: int) -> ChunkStep:
+        """Apply ``count`` actions (N, actions), and reset the robots that are lost, done or out of time.
+
+        ``act`` returns each action when its time has come, such as an expert's.
+
+        Images are rendered only for the observations that it returns. A robot whose episode ends within the chunk
+        holds its joints until the end of it. Call :meth:`observe` once before the first chunk.
+        """
+        going, timed_out, success = np.ones(self.count, np.bool_), *np.zeros((2, self.count), np.bool_)
+        steps = np.zeros(self.count, np.intp)
+        terms = {name: np.zeros(self.count) for name in self.term_names()}
+        last = {name: torch.zeros(0) for name in ("columns", "privileged", "achieved", "desired")}
+        for _ in range(count):
+            lost, outcome = self._act(act(), going)
+            for name, term in outcome.terms.items():
+                terms[name] += np.where(going, term, 0.0)
+            steps += going
+            kept = torch.from_numpy(going.copy())[:, None]
+            now = {"privileged": self.privileged(), "columns": self._columns()}
+            now.update(achieved=self.achieved_goal(), desired=self.desired_goal())
+            last = {n: torch.where(kept, t, last[n]) if last[n].numel() else t for n, t in now.items()}
+            late = (self._age >= self.task.steps) & ~lost & ~outcome.finished
+            success = np.where(going, outcome.success, success)
+            timed_out |= going & (late | (outcome.finished & outcome.continuing))
+            going = going & ~(lost | outcome.finished | late)
+        index = torch.from_numpy(np.flatnonzero(~going))
+        if self.autoreset and len(index):
+            self.restart(index)
+        actor, _ = self.observe()
+        following = actor.clone()
+        following[index] = 0.0
+        following[index, : last["columns"].shape[1]] = last["columns"][index]
+        named = {name: torch.from_numpy(term.astype(np.float32)) for name, term in terms.items()}
+        return ChunkStep(
+            actor=actor,
+            critic=actor,
+            reward=torch.stack(list(named.values())).sum(dim=0),
+            done=torch.from_numpy(~going),
+            timed_out=torch.from_numpy(timed_out),
+            terms=named,
+            next_actor=following,
+            achieved=last["achieved"],
+            desired=last["desired"],
+            success=torch.from_numpy(success),
+            steps=torch.from_numpy(steps),
+            privileged=self.privileged(),
+            next_privileged=last["privileged"],
+        )
