@@ -99,3 +99,16 @@ def test_regression_samples_have_the_deviation() -> None:
     log_prob, entropy = head.log_prob(features, choice, 1.5)
     assert entropy.mean().item() == pytest.approx(math.log(0.3) + 0.5 * math.log(2.0 * math.pi * math.e), abs=1e-5)
     assert log_prob.mean().item() == pytest.approx(-entropy.mean().item(), abs=0.05)
+
+
+def test_regression_samples_go_together_within_a_chunk_and_have_their_log_probability() -> None:
+    head = RegressionHead(WIDTH, 1, 0.2)
+    features = torch.zeros(20_000, 4, WIDTH)
+    action, choice = head.sample(features, 1.5, torch.Generator().manual_seed(0))
+    apart = (action - head(features))[..., 0].detach()
+    covariance = (0.2 * 1.5) ** 2 * (0.2 * torch.eye(4) + 0.8)
+    torch.testing.assert_close(torch.cov(apart.T), covariance, atol=2e-3, rtol=0.0)
+    expected = torch.distributions.MultivariateNormal(torch.zeros(4), covariance).log_prob(apart)
+    log_prob, entropy = head.log_prob(features, choice, 1.5)
+    torch.testing.assert_close(log_prob.sum(dim=(1, 2)), expected)
+    assert entropy[0].sum().item() == pytest.approx(-expected.mean().item(), abs=0.05)

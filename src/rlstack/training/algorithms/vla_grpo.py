@@ -15,7 +15,8 @@ from rlstack.schema import value
 from rlstack.tasks.core.learning_environment import LearningEnvironment
 from rlstack.training.algorithm import IterationResult, check_finite
 from rlstack.training.language.fine_tuning import FineTuning, FineTuningSettings
-from rlstack.training.language.policy_gradient import PolicyGradient, PolicyGradientSettings
+from rlstack.training.language.overlap import policy_gradient
+from rlstack.training.language.policy_gradient import PolicyGradientSettings
 from rlstack.training.language.rollouts import group_advantages, totals
 
 
@@ -50,7 +51,7 @@ class VLAGRPO(FineTuning):
         self.settings = settings
         self._longest = -(-environment.task.steps // settings.chunk)
         self.steps_per_iteration = environment.count * environment.task.steps
-        self.learner = PolicyGradient(settings, self.policy, self.generator)
+        self.learner = policy_gradient(settings, self.policy, self.generator)
         environment.autoreset = False
 
     def refer(self) -> None:

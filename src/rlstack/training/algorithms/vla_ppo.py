@@ -18,7 +18,8 @@ from rlstack.schema import value
 from rlstack.tasks.core.learning_environment import LearningEnvironment
 from rlstack.training.algorithm import IterationResult, check_finite, check_widths
 from rlstack.training.language.fine_tuning import FineTuning, FineTuningSettings
-from rlstack.training.language.policy_gradient import PolicyGradient, PolicyGradientSettings
+from rlstack.training.language.overlap import policy_gradient
+from rlstack.training.language.policy_gradient import PolicyGradientSettings
 from rlstack.training.language.rollouts import Chunks, advantages, totals
 from rlstack.training.networks import Normalised, relu_layers
 from rlstack.training.optimisers import Adam
@@ -76,7 +77,7 @@ class VLAPPO(FineTuning):
         super().__init__(settings, environment, "vla_ppo", settings.temperature)
         self.settings = settings
         self.steps_per_iteration = settings.rollout * settings.chunk * environment.count
-        self.learner = PolicyGradient(settings, self.policy, self.generator)
+        self.learner = policy_gradient(settings, self.policy, self.generator)
         self.critic = Critic(self.environment.privileged_size, settings.critic_hidden)
         self._optimiser = Adam(self.critic.parameters(), lr=settings.critic_learning_rate)
         self._done = 0

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,6 +18,16 @@ from rlstack.training.algorithm import Actor
 from rlstack.training.language.heads import Head, HeadName, make_head
 from rlstack.training.language.network import Network, NetworkSettings
 from rlstack.training.language.tokeniser import Tokeniser
+
+
+Precision = Literal["float32", "bfloat16"]
+
+
+@contextmanager
+def reduced(precision: Precision) -> Iterator[None]:
+    """Run convolutions and products in a precision; bfloat16 needs a processor that has it, or is slow."""
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bfloat16"):
+        yield
 
 
 class Seen(NamedTuple):
@@ -81,6 +92,9 @@ class PolicySettings:
     """Bins of each action axis of the head ``tokens``."""
     chunk: int = value(4, at_least=1)
     """Actions planned, and executed before the next plan."""
+    precision: Precision = "float32"
+    """Of convolutions and matrix products in training; bfloat16 is twice as fast on processors that have it, such as
+    those with AVX-512 BF16."""
 
 
 class LanguageActor(Actor):
@@ -108,9 +122,10 @@ class LanguageActor(Actor):
         return Seen(state, self.tokeniser(text), images)
 
     def features(self, seen: Seen) -> Tensor:
-        """Return features (batch, chunk, width)."""
-        found: Tensor = self.network(*seen)
-        return found
+        """Return features (batch, chunk, width), float32 whatever the precision of the network."""
+        with reduced(self.settings.precision if self.training else "float32"):
+            found: Tensor = self.network(*seen)
+        return found.float()
 
     def plan(self, observation: Tensor) -> Tensor:
         """Return deterministic chunks (batch, chunk, actions) for observations (batch, columns)."""

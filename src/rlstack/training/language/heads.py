@@ -21,6 +21,9 @@ _FLOW_STEPS = 6
 """Steps from noise to an action."""
 _CHAIN_STD = 0.12
 """Deviation of the noise in each of them where actions are sampled."""
+_TOGETHER = 0.8
+"""Correlation of the regression's samples between steps of a chunk. Independent ones cancel each other out in the motion,
+which hardly explores."""
 
 
 class Head(nn.Module):
@@ -132,6 +135,9 @@ class TokenHead(Head):
 class RegressionHead(Head):
     """Predicts the actions, by absolute error; samples have a learned deviation for each axis.
 
+    Samples of a chunk's steps are correlated. In the coordinates of the cosine transform over the steps they are
+    independent, so log-probabilities are those of the chunk's mean, trend, and so on, in place of those of its steps.
+
     Args:
         width: Width of features.
         axes: Action axes.
@@ -157,24 +163,32 @@ class RegressionHead(Head):
         self, features: Tensor, temperature: float, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
         """Return sampled actions (batch, steps, axes), which are also the choice; the environment clips them."""
-        mean = self.mean(features).float()
-        noise = torch.randn(mean.shape, generator=generator)
-        choice = mean + noise * self.log_std.exp() * temperature
+        mean = self.mean(features)
+        noise = torch.randn(mean.shape, generator=generator) * self._std(mean.shape[1], temperature)
+        choice = mean + _cosines(mean.shape[1]).T @ noise
         return choice, choice
 
     def log_prob(self, features: Tensor, choice: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
         """Return the log-probability and the entropy, both (batch, steps, axes)."""
-        mean = self.mean(features).float()
-        std = (self.log_std.exp() * temperature).expand_as(mean)
-        return _gaussian(choice, mean, std), torch.log(std) + 0.5 * math.log(2.0 * math.pi * math.e)
+        apart = _cosines(choice.shape[1]) @ (choice - self.mean(features))
+        std = self._std(choice.shape[1], temperature).expand_as(apart)
+        return _gaussian(apart, torch.zeros_like(apart), std), torch.log(std) + 0.5 * math.log(2.0 * math.pi * math.e)
 
     def divergence(self, features: Tensor, reference: Tensor, choice: Tensor) -> Tensor:
         """Return the KL divergence (batch, steps, axes) from a Gaussian with the reference's mean."""
-        return 0.5 * ((self.mean(features).float() - reference) / self.log_std.exp()).square()
+        steps = reference.shape[1]
+        return 0.5 * (_cosines(steps) @ (self.mean(features) - reference) / self._std(steps, 1.0)).square()
 
     def distribution(self, features: Tensor, choice: Tensor) -> Tensor:
         """Return the mean (batch, steps, axes)."""
-        return self.mean(features).float()
+        mean: Tensor = self.mean(features)
+        return mean
+
+    def _std(self, steps: int, temperature: float) -> Tensor:
+        """Return the deviation (steps, axes) of the coordinates of the cosine transform."""
+        share = torch.full((steps, 1), 1.0 - _TOGETHER)
+        share[0] += _TOGETHER * steps
+        return share.sqrt() * self.log_std.exp() * temperature
 
 
 class FlowHead(Head):
@@ -248,6 +262,14 @@ def make_head(name: HeadName, width: int, axes: int, bins: int) -> Head:
     if name == "tokens":
         return TokenHead(width, axes, bins)
     return FlowHead(width, axes) if name == "flow" else RegressionHead(width, axes)
+
+
+def _cosines(steps: int) -> Tensor:
+    """Return the orthonormal cosine transform (steps, steps), whose first row is the mean's."""
+    place = torch.arange(steps, dtype=torch.float32)
+    rows = torch.cos(math.pi * place[:, None] * (place + 0.5) / steps) * (2.0 / steps) ** 0.5
+    rows[0] = steps**-0.5
+    return rows
 
 
 def _gaussian(value: Tensor, mean: Tensor, std: Tensor) -> Tensor:

@@ -14,6 +14,10 @@ from rlstack.training.language.actor import LanguageActor, Seen
 from rlstack.training.optimisers import Adam
 
 
+_STD_RATE = 30.0
+"""Learning rate of the deviation of samples, as a multiple of the network's: one number for each axis learns slowly."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class PolicyGradientSettings:
     """Settings of the updates."""
@@ -34,6 +38,10 @@ class PolicyGradientSettings:
     """Weight of the KL divergence from the policy that learning started from; it costs a third more."""
     entropy: float = value(0.0, at_least=0.0)
     """Weight of the entropy bonus."""
+    overlap: bool = False
+    """Whether updates run in a process of their own, on another core, while the robots go on with the policy before."""
+    head_rate: float = value(1.0, above=0.0)
+    """Learning rate of the head, as a multiple of the rest's: it has few weights, which generalise."""
     temperature: float = value(1.0, above=0.0)
     """Of the samples; above 1 they explore more."""
 
@@ -49,7 +57,11 @@ class PolicyGradient:
 
     def __init__(self, settings: PolicyGradientSettings, policy: LanguageActor, generator: torch.Generator) -> None:
         self.settings, self.policy, self.generator = settings, policy, generator
-        self._optimiser = Adam(policy.parameters(), lr=settings.learning_rate, eps=1e-5)
+        named = dict(policy.head.named_parameters())
+        spread = [named.pop("log_std")] if "log_std" in named else []
+        groups = (([*policy.network.parameters()], 1.0), ([*named.values()], settings.head_rate), (spread, _STD_RATE))
+        found = [{"params": some, "factor": factor} for some, factor in groups if some]
+        self._optimiser = Adam(found, lr=settings.learning_rate, eps=1e-5)
         self._reference: LanguageActor | None = None
 
     def refer(self) -> None:
@@ -70,7 +82,7 @@ class PolicyGradient:
         """
         settings, count = self.settings, len(advantage)
         for group in self._optimiser.param_groups:
-            group["lr"] = settings.learning_rate * max(0.0, 1.0 - share)
+            group["lr"] = group["factor"] * settings.learning_rate * max(0.0, 1.0 - share)
         logged: list[dict[str, Tensor]] = []
         for _ in range(settings.epochs):
             for some in torch.randperm(count, generator=self.generator).split(settings.batch):

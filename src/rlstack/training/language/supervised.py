@@ -4,30 +4,20 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from rlstack.schema import value
 from rlstack.training.algorithm import cosine_decay
-from rlstack.training.language.actor import LanguageActor, PolicySettings, Seen
+from rlstack.training.language.actor import LanguageActor, PolicySettings, Seen, reduced
 from rlstack.training.optimisers import AdamW
 from rlstack.training.vision_encoder import shifted
 
-Precision = Literal["float32", "bfloat16"]
-
 _WARM_UP = 0.03
 """Share of the run in which the learning rate rises."""
-
-
-@contextmanager
-def reduced(precision: Precision) -> Iterator[None]:
-    """Run convolutions and products in a precision; bfloat16 needs a processor that has it, or is slow."""
-    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bfloat16"):
-        yield
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,9 +31,6 @@ class SupervisedSettings(PolicySettings):
     """Batch size of an update."""
     accumulated: int = value(1, at_least=1)
     """Batches whose gradients make an update."""
-    precision: Precision = "float32"
-    """Of convolutions and matrix products; bfloat16 is twice as fast on processors that have it, such as those with
-    AVX-512 BF16."""
     labels: float = value(3.0, at_least=0.0)
     """Weight of the loss on where the object and its goal are, which only a simulator knows, in training; 0: learn from
     actions alone."""
