@@ -19,7 +19,6 @@ from rlstack.training.language.heads import Head, HeadName, make_head
 from rlstack.training.language.network import Network, NetworkSettings
 from rlstack.training.language.tokeniser import Tokeniser
 
-
 Precision = Literal["float32", "bfloat16"]
 
 

@@ -22,8 +22,8 @@ _FLOW_STEPS = 6
 _CHAIN_STD = 0.12
 """Deviation of the noise in each of them where actions are sampled."""
 _TOGETHER = 0.8
-"""Correlation of the regression's samples between steps of a chunk. Independent ones cancel each other out in the motion,
-which hardly explores."""
+"""Correlation of the regression's samples between steps of a chunk. Independent ones cancel each other out in the
+motion, which hardly explores."""
 
 
 class Head(nn.Module):

@@ -23,7 +23,6 @@ from rlstack.processes import die_with_parent
 from rlstack.training.language.actor import LanguageActor, Seen
 from rlstack.training.language.policy_gradient import PolicyGradient, PolicyGradientSettings
 
-
 _USED = ("choice", "log_prob", "inside")
 """What an update uses of chunks, beside what the policy saw."""
 

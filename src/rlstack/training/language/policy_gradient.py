@@ -13,7 +13,6 @@ from rlstack.schema import value
 from rlstack.training.language.actor import LanguageActor, Seen
 from rlstack.training.optimisers import Adam
 
-
 _STD_RATE = 30.0
 """Learning rate of the deviation of samples, as a multiple of the network's: one number for each axis learns slowly."""
 
