@@ -149,7 +149,7 @@ def test_accumulated_gradients_are_those_of_the_whole_batch() -> None:
 @pytest.mark.parametrize(
     ("algorithm", "settings"),
     [
-        (VLAPPO, VLAPPOSettings(network=SMALL, rollout=3, warm_up=1, batch=8, kl=0.1)),
+        (VLAPPO, VLAPPOSettings(network=SMALL, rollout=3, warm_up=1, batch=8, kl=0.1, progress=0.5)),
         (VLAGRPO, VLAGRPOSettings(network=SMALL, group=2, batch=8)),
         (VLARejection, VLARejectionSettings(network=SMALL, batch=8)),
     ],
@@ -195,6 +195,22 @@ def test_groups_begin_alike() -> None:
     assert not np.array_equal(scene.goal[0], scene.goal[2])
     env.restart(torch.arange(4))
     assert not np.array_equal(scene.goal[0], scene.goal[1])
+
+
+def test_progress_adds_up_to_what_the_object_came_nearer_to_its_goal() -> None:
+    env = environment(2)
+    env.autoreset = False
+    one = VLAPPO(VLAPPOSettings(network=SMALL, temperature=4.0), env)
+
+    def left() -> torch.Tensor:
+        return 10.0 * (env.achieved_goal() - env.desired_goal()).norm(dim=-1)
+
+    one.rollouts.begin()
+    env.scene.worlds.place(np.arange(2), "object", np.array([[0.45, 0.0, 0.2], [0.5, 0.1, 0.2]]), np.eye(4)[[3, 3]])
+    before = left()
+    chunks = one.rollouts.collect(2)
+    assert (before - left()).abs().min() > 1e-3  # they fall
+    torch.testing.assert_close(chunks.nearer.sum(dim=0), before - left())
 
 
 def test_refuses_what_it_cannot_go_on_from(tmp_path: Path) -> None:

@@ -37,6 +37,8 @@ class VLAPPOSettings(PolicyGradientSettings, FineTuningSettings):
     """Lambda of generalised advantage estimation."""
     warm_up: int = value(3, at_least=0)
     """Iterations in which the critic learns alone."""
+    progress: float = value(0.0, at_least=0.0)
+    """Process reward: for each decimetre by which what is moved comes nearer to its goal, beside 1 for success."""
     critic_hidden: tuple[int, ...] = value((128, 128), at_least=1)
     """Widths of the critic's hidden layers."""
     critic_learning_rate: float = value(1e-3, above=0.0)
@@ -114,7 +116,8 @@ class VLAPPO(FineTuning):
         with torch.no_grad():
             last = self.critic(self.environment.privileged())
             value_ = self.critic(chunks.privileged)
-        gain = advantages(chunks.reward, value_, last, chunks.done, settings.gamma, settings.gae_lambda)
+        reward = chunks.reward + settings.progress * chunks.nearer
+        gain = advantages(reward, value_, last, chunks.done, settings.gamma, settings.gae_lambda)
         wanted, known = (gain + value_).flatten(), chunks.privileged.flatten(end_dim=1)
         losses = []
         for _ in range(settings.critic_epochs):

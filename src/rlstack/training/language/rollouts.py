@@ -11,6 +11,7 @@ from torch import Tensor
 
 from rlstack.errors import UserError
 from rlstack.tasks.core.learning_environment import failed
+from rlstack.tasks.manipulator.observations import DECIMETRES
 from rlstack.training.algorithm import check_observation
 from rlstack.training.language.actor import LanguageActor, Seen
 
@@ -32,6 +33,8 @@ class Chunks:
     """(T, N, chunk) 1 for actions before the end of the episode, and 0 after."""
     reward: Tensor
     """(T, N): of the chunk, 0 to 1 in an episode; see :func:`reward_of`."""
+    nearer: Tensor
+    """(T, N) dm by which the chunk brought what is moved nearer to its goal."""
     done: Tensor
     """(T, N) bool: whether the episode ended in the chunk."""
     success: Tensor
@@ -85,6 +88,7 @@ class Rollouts:
                 features = policy.features(seen)
                 action, choice = policy.head.sample(features, self._temperature, self._generator)
                 log_prob, _ = policy.head.log_prob(features, choice, self._temperature)
+            before = _distance(environment.achieved_goal(), environment.desired_goal())
             result = environment.chunk_step(action)
             observation = result.actor
             inside = (torch.arange(policy.chunk) < result.steps[:, None]) & going[:, None]
@@ -98,6 +102,7 @@ class Rollouts:
                     "log_prob": log_prob,
                     "inside": inside.float(),
                     "reward": reward_of(result, environment.task.steps) * going.float(),
+                    "nearer": (before - _distance(result.achieved, result.desired)) * going.float(),
                     "done": done,
                     "success": done & result.success,
                     "lost": done & failed(result),
@@ -125,6 +130,11 @@ def reward_of(result: Any, steps: int) -> Tensor:
     """
     achieved = (result.reward + result.steps) / steps
     return achieved + (result.done & result.success).float()
+
+
+def _distance(achieved: Tensor, desired: Tensor) -> Tensor:
+    """Return the distances (N,) dm of (N, axes) m."""
+    return DECIMETRES * (achieved - desired).norm(dim=-1)
 
 
 def check_sparse(task: Any, algorithm: str) -> None:
