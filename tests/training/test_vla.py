@@ -18,6 +18,7 @@ from rlstack.policies import load_policy
 from rlstack.sim.visual_randomization import AppearanceRange
 from rlstack.tasks.catalog.arm_push import PushTask
 from rlstack.tasks.catalog.table_push import TablePushTask
+from rlstack.tasks.core.curriculum import SuccessCurriculum
 from rlstack.tasks.core.image_streams import CameraRange
 from rlstack.training.algorithms.vla_grpo import VLAGRPO, VLAGRPOSettings
 from rlstack.training.algorithms.vla_ppo import VLAPPO, VLAPPOSettings
@@ -150,7 +151,7 @@ def test_accumulated_gradients_are_those_of_the_whole_batch() -> None:
     ("algorithm", "settings"),
     [
         (VLAPPO, VLAPPOSettings(network=SMALL, rollout=3, warm_up=1, batch=8, kl=0.1, progress=0.5)),
-        (VLAGRPO, VLAGRPOSettings(network=SMALL, group=2, batch=8)),
+        (VLAGRPO, VLAGRPOSettings(network=SMALL, group=2, batch=8, curriculum=True)),
         (VLARejection, VLARejectionSettings(network=SMALL, batch=8)),
     ],
     ids=lambda one: one.__name__ if isinstance(one, type) else "",
@@ -195,6 +196,12 @@ def test_groups_begin_alike() -> None:
     assert not np.array_equal(scene.goal[0], scene.goal[2])
     env.restart(torch.arange(4))
     assert not np.array_equal(scene.goal[0], scene.goal[1])
+    env.curriculum = SuccessCurriculum(env.trial_kinds, 4)
+    env.restart_alike(2)
+    assert env.curriculum.kind[0] == env.curriculum.kind[1] and np.array_equal(scene.goal[0], scene.goal[1])
+    way = (scene.goal - scene.handled())[:, :2]
+    turns = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
+    np.testing.assert_allclose(way, TASK.push_m * turns[env.curriculum.kind // 4], atol=1e-6)
 
 
 def test_progress_adds_up_to_what_the_object_came_nearer_to_its_goal() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from rlstack.arrays import Mask
 from rlstack.tasks.core.cpu_environment import CpuEnvironment
+from rlstack.tasks.core.curriculum import SuccessCurriculum
 from rlstack.tasks.core.learning_environment import GoalStep
 from rlstack.tasks.core.mujoco_environment import Outcome
 from rlstack.tasks.core.pipeline import TermInfo
@@ -38,6 +40,10 @@ class ChunkEnvironment(CpuEnvironment):
 
     _group = 1
     """Number of neighbouring robots that begin the same trial."""
+    trial_kinds = 0
+    """Number of kinds of trials that a curriculum tells apart; 0: it has none."""
+    curriculum: SuccessCurriculum | None = None
+    """Draws trials by success; None: all alike."""
 
     @abstractmethod
     def privileged_table(self) -> list[TermInfo]:
@@ -79,6 +85,17 @@ class ChunkEnvironment(CpuEnvironment):
     def privileged_size(self) -> int:
         """Number of columns of :meth:`privileged`."""
         return sum(row.size for row in self.privileged_table())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state needed to resume exactly."""
+        held = {} if self.curriculum is None else {"curriculum": self.curriculum.state_dict()}
+        return {**super().state_dict(), **held}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the state that :meth:`state_dict` returned."""
+        super().load_state_dict(state)
+        if self.curriculum is not None:
+            self.curriculum.load_state_dict(state["curriculum"])
 
     def noisy_actions(self) -> Tensor:
         """Return (actions,) 1 for the actions that noise on demonstrations may act on, 0 for others."""
@@ -125,7 +142,10 @@ class ChunkEnvironment(CpuEnvironment):
             success = np.where(going, outcome.success, success)
             timed_out |= going & (late | (outcome.finished & outcome.continuing))
             going = going & ~(lost | outcome.finished | late)
-        index = torch.from_numpy(np.flatnonzero(~going))
+        ended = np.flatnonzero(~going)
+        if self.curriculum is not None:
+            self.curriculum.record(ended, success[ended])
+        index = torch.from_numpy(ended)
         if self.autoreset and len(index):
             self.restart(index)
         actor, _ = self.observe()

@@ -6,20 +6,28 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rlstack.arrays import Index, Mask
 from rlstack.tasks.core.camera_observations import CameraImages
 from rlstack.tasks.core.chunk_environment import ChunkEnvironment
+from rlstack.tasks.core.curriculum import CANDIDATES
 from rlstack.tasks.core.mujoco_environment import Outcome
 from rlstack.tasks.core.pipeline import TermInfo, term_table
 from rlstack.tasks.manipulator.environment import ArmEnvironment
 from rlstack.tasks.manipulator.observations import DECIMETRES
 from rlstack.tasks.manipulator.table_scene import TableScene, table_scene
+from rlstack.tasks.manipulator.trials import ArmTrials
+
+_WAYS, _QUARTERS = 4, 4
+"""Kinds of trials by the goal's direction from the object, and by the quarter of the object's region."""
 
 
 class TableEnvironment(ArmEnvironment, ChunkEnvironment):
     """N arms at a :class:`.TableTask`; see :class:`.ArmEnvironment`."""
+
+    trial_kinds = _WAYS * _QUARTERS
 
     @property
     def table(self) -> TableScene:
@@ -65,10 +73,23 @@ class TableEnvironment(ArmEnvironment, ChunkEnvironment):
         return torch.tensor([float(axis != "gripper") for axis in self.pipeline.axes])
 
     def _start(self, index: Index) -> None:
-        count = len(index) // self._group
+        group, curriculum = self._group, self.curriculum
+        count = len(index) // group * (1 if curriculum is None else CANDIDATES)
         trials = self.task.draw(self.robot, self._rng, count, self._starts)
         trials = replace(trials, departures=self.task.randomisation.draw(self._rng, count))
-        self.scene.start(index, trials.take(np.arange(count).repeat(self._group)))
+        kept = np.arange(count)
+        if curriculum is not None:
+            kinds = self._kinds(trials)
+            kept = curriculum.choose(kinds, self._rng)
+            curriculum.kind[index] = kinds[kept].repeat(group)
+        self.scene.start(index, trials.take(kept.repeat(group)))
+
+    def _kinds(self, trials: ArmTrials) -> NDArray[np.intp]:
+        """Return the kinds (n,) of trials: by the goal's direction from the object, and by where the object is."""
+        places, way = self.task.places, (trials.goal - trials.position)[:, :2]
+        turn = np.round(np.arctan2(way[:, 1], way[:, 0]) / (2.0 * np.pi / _WAYS)).astype(np.intp) % _WAYS
+        high = trials.position[:, :2] > np.mean([places.x_m, places.y_m], axis=1)
+        return np.asarray(_QUARTERS * turn + 2 * high[:, 0] + high[:, 1])
 
     def _act(self, action: Tensor, going: Mask) -> tuple[Mask, Outcome]:
         """Apply actions (N, actions) where ``going`` (N,); return (N,) which robots are lost, and the outcome."""

@@ -11,6 +11,7 @@ import torch
 
 from rlstack.errors import UserError
 from rlstack.schema import value
+from rlstack.tasks.core.curriculum import SuccessCurriculum
 from rlstack.tasks.core.learning_environment import LearningEnvironment
 from rlstack.training.algorithm import Actor
 from rlstack.training.language.actor import LanguageActor, PolicySettings, layout_of
@@ -24,6 +25,9 @@ class FineTuningSettings(PolicySettings):
 
     pretrained: str = value("")
     """Folder of the run to go on from, of vla_sft or another algorithm of this family."""
+    curriculum: bool = False
+    """Whether trials of a kind that succeeds about half the time come more often; see
+    :class:`rlstack.tasks.core.curriculum.SuccessCurriculum`."""
 
 
 class FineTuning:
@@ -48,6 +52,12 @@ class FineTuning:
         self._name, self._pretrained, self._loaded = algorithm, settings.pretrained, False
         layout = layout_of(environment.pipeline, algorithm)
         check_sparse(environment.task, algorithm)
+        if settings.curriculum:
+            if not self.environment.trial_kinds:
+                raise UserError(
+                    "algorithm_settings: curriculum: true is not allowed: this task has no kinds of trials."
+                )
+            self.environment.curriculum = SuccessCurriculum(self.environment.trial_kinds, environment.count)
         words = environment.task.text.words
         self.policy = LanguageActor(layout, words, environment.pipeline.action_size, settings)
         self.generator = torch.Generator().manual_seed(torch.initial_seed() % 2**63)

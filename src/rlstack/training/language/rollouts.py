@@ -11,7 +11,6 @@ from torch import Tensor
 
 from rlstack.errors import UserError
 from rlstack.tasks.core.learning_environment import failed
-from rlstack.tasks.manipulator.observations import DECIMETRES
 from rlstack.training.algorithm import check_observation
 from rlstack.training.language.actor import LanguageActor, Seen
 
@@ -134,7 +133,7 @@ def reward_of(result: Any, steps: int) -> Tensor:
 
 def _distance(achieved: Tensor, desired: Tensor) -> Tensor:
     """Return the distances (N,) dm of (N, axes) m."""
-    return DECIMETRES * (achieved - desired).norm(dim=-1)
+    return 10.0 * (achieved - desired).norm(dim=-1)
 
 
 def check_sparse(task: Any, algorithm: str) -> None:
