@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from rlstack.errors import UserError
 from rlstack.schema import value
+from rlstack.tasks.core.chunk_environment import ChunkEnvironment
 from rlstack.tasks.core.curriculum import SuccessCurriculum
 from rlstack.tasks.core.learning_environment import LearningEnvironment
 from rlstack.training.algorithm import Actor
@@ -48,7 +49,7 @@ class FineTuning:
     def __init__(
         self, settings: FineTuningSettings, environment: LearningEnvironment, algorithm: str, temperature: float
     ) -> None:
-        self.environment: Any = environment
+        self.environment = cast(ChunkEnvironment, environment)
         self._name, self._pretrained, self._loaded = algorithm, settings.pretrained, False
         layout = layout_of(environment.pipeline, algorithm)
         check_sparse(environment.task, algorithm)
@@ -88,7 +89,7 @@ class FineTuning:
 
     def state_dict(self) -> dict[str, Any]:
         """Return policy, environment and random state."""
-        parts = {"actor": self.policy.state_dict(), "environment": self.environment.state_dict()}
+        parts: dict[str, Any] = {"actor": self.policy.state_dict(), "environment": self.environment.state_dict()}
         parts["observation"] = self.rollouts.observation
         return copy.deepcopy({**parts, "random": self.generator.get_state(), "loaded": self._loaded})
 
