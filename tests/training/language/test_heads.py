@@ -112,3 +112,31 @@ def test_regression_samples_go_together_within_a_chunk_and_have_their_log_probab
     log_prob, entropy = head.log_prob(features, choice, 1.5)
     torch.testing.assert_close(log_prob.sum(dim=(1, 2)), expected)
     assert entropy[0].sum().item() == pytest.approx(-expected.mean().item(), abs=0.05)
+
+
+@pytest.mark.parametrize("head", heads(), ids=lambda head: type(head).__name__)
+def test_is_reinforced_by_rewards_alone(head: Head) -> None:
+    draw = torch.Generator().manual_seed(0)
+    features = torch.randn(256, 1, WIDTH, generator=draw)
+    wanted = 0.3 + 0.2 * features[..., :AXES].clamp(-1.0, 1.0)
+
+    def wrong() -> float:
+        with torch.no_grad():
+            return (head(features) - wanted).abs().mean().item()
+
+    optimiser = torch.optim.Adam(head.parameters(), lr=0.01)
+    for _ in range(100):
+        optimiser.zero_grad()
+        head.loss(features, torch.zeros(256, 1, AXES), draw).mean().backward()
+        optimiser.step()
+    before, noise = wrong(), head.log_prob(features, head.sample(features, 1.0, draw)[1], 1.0)[1].mean().item()
+    for _ in range(150):
+        with torch.no_grad():
+            made, choice = head.sample(features, 1.0, draw)
+            reward = -(made - wanted).square()
+            gain = (reward - reward.mean()) / reward.std()
+        optimiser.zero_grad()
+        (-gain * head.log_prob(features, choice, 1.0)[0]).mean().backward()
+        optimiser.step()
+    assert wrong() < 0.7 * before
+    assert head.log_prob(features, choice, 1.0)[1].mean() < noise - 0.1  # it also learns to explore less

@@ -1,8 +1,8 @@
 """Heads of a policy's network: from a feature for each planned step to actions, with losses and log-probabilities.
 
 ``tokens`` chooses among bins of each action axis, as RT-2 and OpenVLA do; ``flow`` transports noise along a learned
-velocity (flow matching, Lipman et al., arXiv 2210.02747; as a Markov chain with noise in each step it has
-log-probabilities, as in Flow-Noise, arXiv 2510.25889); ``regression`` predicts the actions, and samples around them.
+velocity (flow matching, Lipman et al., arXiv 2210.02747; as a Markov chain with learned noise in each step it has
+log-probabilities: Flow-Noise, arXiv 2510.25889); ``regression`` predicts the actions, and samples around them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HeadName = Literal["tokens", "flow", "regression"]
 _FLOW_STEPS = 6
 """Steps from noise to an action."""
 _CHAIN_STD = 0.12
-"""Deviation of the noise in each of them where actions are sampled."""
+"""Initial deviation of the noise in each of them where actions are sampled; it stays within a factor e of this."""
 _TOGETHER = 0.8
 """Correlation of the regression's samples between steps of a chunk. Independent ones cancel each other out in the
 motion, which hardly explores."""
@@ -203,6 +203,9 @@ class FlowHead(Head):
         super().__init__()
         self.axes = axes
         self.velocity = nn.Sequential(nn.Linear(width + axes + 3, 2 * width), nn.ReLU(), nn.Linear(2 * width, axes))
+        self.noise = nn.Linear(width, axes)
+        nn.init.zeros_(self.noise.weight)
+        nn.init.zeros_(self.noise.bias)
 
     def loss(self, features: Tensor, actions: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Return the squared error (batch, steps) of the velocity at a random time between noise and actions."""
@@ -223,27 +226,33 @@ class FlowHead(Head):
     ) -> tuple[Tensor, Tensor]:
         """Return sampled actions (batch, steps, axes) and the chain (batch, steps, axes, flow steps + 1) to them."""
         chain = [torch.randn((*features.shape[:-1], self.axes), generator=generator)]
+        std = self._std(features, temperature)
         for k in range(_FLOW_STEPS):
             noise = torch.randn(chain[0].shape, generator=generator)
-            chain.append(self._next(features, chain[-1], k) + _CHAIN_STD * temperature * noise)
+            chain.append(self._next(features, chain[-1], k) + std * noise)
         return chain[-1], torch.stack(chain, dim=-1)
 
     def log_prob(self, features: Tensor, choice: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
         """Return the log-probability of the chain given its first noise, and its entropy, both (batch, steps, axes)."""
-        std = torch.full((), _CHAIN_STD * temperature)
+        std = self._std(features, temperature)
         found = torch.zeros(choice.shape[:-1])
         for k in range(_FLOW_STEPS):
             found = found + _gaussian(choice[..., k + 1], self._next(features, choice[..., k], k), std)
         entropy = _FLOW_STEPS * (torch.log(std) + 0.5 * math.log(2.0 * math.pi * math.e))
-        return found, entropy.expand_as(found)
+        return found, entropy
 
     def divergence(self, features: Tensor, reference: Tensor, choice: Tensor) -> Tensor:
         """Return the KL divergence (batch, steps, axes) of the chain from the reference's means."""
-        return 0.5 * ((self.distribution(features, choice) - reference) / _CHAIN_STD).square().sum(dim=-1)
+        std = self._std(features, 1.0)[..., None]
+        return 0.5 * ((self.distribution(features, choice) - reference) / std).square().sum(dim=-1)
 
     def distribution(self, features: Tensor, choice: Tensor) -> Tensor:
         """Return the chain's means (batch, steps, axes, flow steps)."""
         return torch.stack([self._next(features, choice[..., k], k) for k in range(_FLOW_STEPS)], dim=-1)
+
+    def _std(self, features: Tensor, temperature: float) -> Tensor:
+        """Return the deviation (batch, steps, axes) of the noise in each step of the chain."""
+        return _CHAIN_STD * temperature * torch.exp(torch.tanh(self.noise(features)))
 
     def _next(self, features: Tensor, now: Tensor, k: int) -> Tensor:
         time = torch.full((1, 1, 1), k / _FLOW_STEPS, dtype=features.dtype)
