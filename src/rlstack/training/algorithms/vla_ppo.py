@@ -42,7 +42,7 @@ class VLAPPOSettings(PolicyGradientSettings, FineTuningSettings):
     critic_hidden: tuple[int, ...] = value((128, 128), at_least=1)
     """Widths of the critic's hidden layers."""
     critic_learning_rate: float = value(1e-3, above=0.0)
-    critic_epochs: int = value(4, at_least=1)
+    critic_epochs: int = value(16, at_least=1)
     """Epochs of the critic over an iteration's experience."""
 
     def __post_init__(self) -> None:

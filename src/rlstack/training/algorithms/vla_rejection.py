@@ -29,7 +29,7 @@ class VLARejectionSettings(SupervisedSettings, FineTuningSettings):
 
     learning_rate: float = value(1e-4, above=0.0)
     """Largest learning rate; it decays to 0 along a cosine."""
-    temperature: float = value(1.0, above=0.0)
+    temperature: float = value(1.7, above=0.0)
     """Of the samples; above 1 they explore more."""
     kept: int = value(10, at_least=1)
     """Iterations whose successful episodes are cloned."""

@@ -21,9 +21,9 @@ _STD_RATE = 30.0
 class PolicyGradientSettings:
     """Settings of the updates."""
 
-    learning_rate: float = value(5e-5, above=0.0)
+    learning_rate: float = value(1e-4, above=0.0)
     """Of the policy; it decays to 0 at the end of the run. From 3e-4 on a policy forgets more than it learns."""
-    epochs: int = value(1, at_least=1)
+    epochs: int = value(2, at_least=1)
     """Epochs over an iteration's experience."""
     batch: int = value(256, at_least=1)
     """Chunks of an update."""
@@ -39,9 +39,9 @@ class PolicyGradientSettings:
     """Weight of the entropy bonus."""
     overlap: bool = False
     """Whether updates run in a process of their own, on another core, while the robots go on with the policy before."""
-    head_rate: float = value(1.0, above=0.0)
+    head_rate: float = value(3.0, above=0.0)
     """Learning rate of the head, as a multiple of the rest's: it has few weights, which generalise."""
-    temperature: float = value(1.0, above=0.0)
+    temperature: float = value(1.7, above=0.0)
     """Of the samples; above 1 they explore more."""
 
 
