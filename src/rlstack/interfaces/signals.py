@@ -59,8 +59,9 @@ MOTION = (
 )
 """Signals of odometry and IMU, which every mobile robot has."""
 
-IMAGE_CAMERAS = ("wrist", "scene")
-"""Cameras whose images are signals, ``NAME_image`` and ``NAME_image_age``: on the hand, and facing the table."""
+IMAGE_CAMERAS = ("wrist", "scene", "front")
+"""Cameras whose images are signals, ``NAME_image`` and ``NAME_image_age``: on the hand, facing the table, and on a
+mobile robot, looking ahead."""
 
 INSTRUCTION_BYTES = 128
 """Longest instruction, bytes of UTF-8."""

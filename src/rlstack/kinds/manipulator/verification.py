@@ -21,6 +21,7 @@ from rlstack.tasks.manipulator.table_trials import TableTrials
 from rlstack.tasks.manipulator.task import ArmTask
 from rlstack.tasks.manipulator.trials import ArmTrials
 from rlstack.verification.drawing import Plot
+from rlstack.verification.instructed import VERIFIED
 from rlstack.verification.manipulation_plots import draw_trials
 from rlstack.verification.manipulation_score import score_arm
 from rlstack.verification.manipulation_simulator import ManipulationSimulator, world_of
@@ -31,10 +32,6 @@ from rlstack.verification.scores import Score
 from rlstack.verification.task_verification import ColumnPlan, Records, Request, TaskVerification, supporting
 from rlstack.verification.training_evaluation import Evaluation
 from rlstack.verification.trial_records import ManipulationRecord
-
-VERIFIED = 1_000_000
-"""Added to the seed, so that these trials differ from those that select a run's best policy."""
-
 
 LEAST_IN_ENGINES = 10
 """Trials that justify another process in an engine; the batch simulator has its own threads."""

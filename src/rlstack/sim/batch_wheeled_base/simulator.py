@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rlstack.arrays import Array, Array32, Mask
+from rlstack.arrays import Array, Array32, Index, Mask
 from rlstack.fused import Kernel, zeros
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.robots import frames
@@ -94,19 +94,30 @@ class PlanarSimulator:
 
     def place(self, pose: Array) -> None:
         """Place the robots at rest at (N, 3): x and y in m, yaw in rad."""
-        self._state[:] = 0.0
-        self._state[STATE["position"]] = pose[:, :2].T
-        self._state[STATE["turn"]] = np.stack([np.sin(0.5 * pose[:, 2]), np.cos(0.5 * pose[:, 2])])
+        self.restart(np.arange(self.count), pose)
+
+    def restart(self, index: Index, pose: Array, parameters: Array32 | None = None) -> None:
+        """Place some robots (n) at rest at (n, 3), with parameters (PARAMETER_WIDTH, n); None: those that they have."""
+        self._state[:, index] = 0.0
+        self._state[STATE["position"], index] = pose[:, :2].T
+        self._state[STATE["turn"], index] = np.stack([np.sin(0.5 * pose[:, 2]), np.cos(0.5 * pose[:, 2])])
         for command in self._commands:
-            command[:] = 0.0
+            command[:, index] = 0.0
+        if parameters is not None:
+            self._parameters[:, index] = parameters
+
+    @property
+    def arrays(self) -> dict[str, Array32]:
+        """The arrays (rows, N) that determine the future, by name."""
+        commands = {f"command_{k}": array for k, array in enumerate(self._commands)}
+        return {"state": self._state, "parameters": self._parameters, **commands}
 
     def step(self, command: Array) -> None:
         """Advance one period under ``command`` (N, command_width), m/s and rad/s, which arrives now."""
         for older, newer in zip(reversed(self._commands), reversed(self._commands[:-1])):
             older[:] = newer
         self._commands[0][:] = np.asarray(command).T
-        commands = {f"command_{k}": array for k, array in enumerate(self._commands)}
-        self._advance({"state": self._state, "parameters": self._parameters, **commands, "next": self._next})
+        self._advance({**self.arrays, "next": self._next})
         self._state[:] = self._next
 
     def stop(self, which: Mask) -> None:

@@ -13,9 +13,10 @@ from rlstack.arrays import Array
 from rlstack.schema import value
 from rlstack.tasks.catalog.arm_push import PushExpert, PushReward
 from rlstack.tasks.core.phrases import Templates, Thing
+from rlstack.tasks.core.scatter import scatter
 from rlstack.tasks.manipulator.phrases import BLOCKS
 from rlstack.tasks.manipulator.table_task import TableTask
-from rlstack.tasks.manipulator.table_trials import from_segment, scatter
+from rlstack.tasks.manipulator.table_trials import from_segment
 
 WAYS = {"left": (0.0, 1.0), "right": (0.0, -1.0), "away": (1.0, 0.0), "back": (-1.0, 0.0)}
 """Directions as the arm sees them: x and y in ``base_link``."""
@@ -135,7 +136,10 @@ class TablePushTask(TableTask):
         count, blocks = half.shape[:2]
         room = PushRoom.of(self, asked, self.push_m)
         position = scatter(
-            lambda n: self.places.draw(rng, n * blocks).reshape(n, blocks, 3), room.allowed, count, self.apart_m
+            lambda index: self.places.draw(rng, len(index) * blocks).reshape(-1, blocks, 3),
+            room.allowed,
+            count,
+            self.apart_m,
         )
         position[..., 2] = half[..., 2]
         return position, position[:, 0] + self.push_m * room.way

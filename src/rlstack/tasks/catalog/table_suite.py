@@ -17,10 +17,10 @@ from rlstack.tasks.catalog.table_pick import PICK
 from rlstack.tasks.catalog.table_push import PUSH, WAYS, PushRoom, push_expert
 from rlstack.tasks.catalog.table_stack import STACK, on_top, stack_sentence
 from rlstack.tasks.core.phrases import Templates, Thing
+from rlstack.tasks.core.scatter import scatter
 from rlstack.tasks.manipulator.expert import Expert, GraspExpert
 from rlstack.tasks.manipulator.phrases import BLOCKS
 from rlstack.tasks.manipulator.table_task import TableTask
-from rlstack.tasks.manipulator.table_trials import scatter
 
 Kind = Literal["push", "pick", "stack"]
 
@@ -123,7 +123,10 @@ class TableSuiteTask(TableTask):
             return np.asarray(room.allowed(index, tried) | (kinds[index] != "push"))
 
         position = scatter(
-            lambda n: self.places.draw(rng, n * blocks).reshape(n, blocks, 3), allowed, count, self.apart_m
+            lambda index: self.places.draw(rng, len(index) * blocks).reshape(-1, blocks, 3),
+            allowed,
+            count,
+            self.apart_m,
         )
         position[..., 2] = half[..., 2]
         goals = {

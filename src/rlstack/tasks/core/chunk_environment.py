@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlstack.arrays import Mask
-from rlstack.tasks.core.cpu_environment import CpuEnvironment
+from rlstack.arrays import Array, Mask
+from rlstack.tasks.core.camera_observations import CameraImages
 from rlstack.tasks.core.curriculum import SuccessCurriculum
 from rlstack.tasks.core.learning_environment import GoalStep
-from rlstack.tasks.core.mujoco_environment import Outcome
+from rlstack.tasks.core.mujoco_environment import MujocoEnvironment, Outcome
 from rlstack.tasks.core.pipeline import TermInfo
 
 
@@ -32,7 +32,7 @@ class ChunkStep(GoalStep):
     next_privileged: Tensor  # (N, privileged_size) before them
 
 
-class ChunkEnvironment(CpuEnvironment):
+class ChunkEnvironment(MujocoEnvironment):
     """N robots at an instructed task, whose observation ends with images.
 
     It is also a :class:`rlstack.tasks.core.learning_environment.ScriptedEnvironment`.
@@ -54,32 +54,12 @@ class ChunkEnvironment(CpuEnvironment):
         """Return what a critic may know and a policy does not, (N, privileged_size), without noise."""
 
     @abstractmethod
-    def restart(self, index: Tensor) -> None:
-        """Reset the robots at ``index``."""
+    def expert_action(self) -> Tensor:
+        """Return the scripted expert's actions (N, actions)."""
 
     @abstractmethod
-    def observe(self) -> tuple[Tensor, Tensor]:
-        """Return the actor's (N, size) and the critic's (N, critic_size) observations; both are the same."""
-
-    @abstractmethod
-    def term_names(self) -> tuple[str, ...]:
-        """Return the names of the reward's terms, in order."""
-
-    @abstractmethod
-    def achieved_goal(self) -> Tensor:
-        """Return the achieved goals (N, goal)."""
-
-    @abstractmethod
-    def desired_goal(self) -> Tensor:
-        """Return the desired goals (N, goal)."""
-
-    @abstractmethod
-    def _act(self, action: Tensor, going: Mask) -> tuple[Mask, Outcome]:
-        """Apply actions (N, actions) where ``going`` (N,); return (N,) which robots are lost, and the outcome."""
-
-    @abstractmethod
-    def _columns(self) -> Tensor:
-        """Return the present observation (N, columns) without its images, which are last."""
+    def _waiting(self) -> Array:
+        """Return the command (N, width) under which robots stay as they are."""
 
     @property
     def privileged_size(self) -> int:
@@ -168,3 +148,31 @@ class ChunkEnvironment(CpuEnvironment):
             privileged=self.privileged(),
             next_privileged=last["privileged"],
         )
+
+    def _act(self, action: Tensor, going: Mask) -> tuple[Mask, Outcome]:
+        """Apply actions (N, actions) where ``going`` (N,); return (N,) which robots are lost, and the outcome."""
+        prepared = self._sensed()
+        with torch.no_grad():
+            clipped = self.pipeline.clip(action)
+            command = self.pipeline.command(clipped, prepared)
+            self._memory = self.pipeline.remember_command(prepared, self._memory, clipped, command)
+        driven = command.numpy().astype(np.float64)
+        self._drive(np.where(going[:, None], driven, self._waiting()))
+        self._age += 1
+        lost = self.scene.lost()
+        if lost.any() and len(diverged := np.flatnonzero(~np.isfinite(self.worlds.state).all(axis=1))):
+            self._start(diverged)  # keep values that are not finite from everything after
+        with torch.no_grad():
+            sensed = self._noisy(self.scene.true(images=False), slice(None))
+            named = {n: torch.from_numpy(sensed[n].astype(np.float32)) for n in self.task.inputs if n in sensed}
+            self._prepared = self.pipeline.prepare(named, self._memory)
+        taken = clipped.numpy().astype(np.float64)
+        outcome = self._outcome(taken, lost)
+        self._last_action = taken
+        return lost, outcome
+
+    def _columns(self) -> Tensor:
+        """Return the present observation (N, columns) without its images, which are last."""
+        with torch.no_grad():
+            terms = [term for term in self.pipeline.terms if not isinstance(term, CameraImages)]
+            return torch.cat([term.observe(self._sensed(), self._memory) for term in terms], dim=-1)

@@ -101,8 +101,11 @@ class Pipeline(nn.Module):
         return {name: torch.zeros(batch, *shape, device=self.minimum.device) for name, shape in self.memory.items()}
 
     def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
-        """Return the inputs with shared values: ``rotation`` (batch, 3, 3) and those that the terms prepare."""
-        prepared = {**inputs, "rotation": rotation_matrix(inputs["orientation"])}
+        """Return the inputs with shared values: ``rotation`` (batch, 3, 3), if they have an orientation, and those that
+        the terms prepare."""
+        prepared = dict(inputs)
+        if "orientation" in inputs:
+            prepared["rotation"] = rotation_matrix(inputs["orientation"])
         for term in self._terms():
             prepared.update(term.prepare(prepared, memory))
         return prepared

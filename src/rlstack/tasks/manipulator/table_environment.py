@@ -9,11 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlstack.arrays import Index, Mask
-from rlstack.tasks.core.camera_observations import CameraImages
+from rlstack.arrays import Array, Index
 from rlstack.tasks.core.chunk_environment import ChunkEnvironment
 from rlstack.tasks.core.curriculum import CANDIDATES
-from rlstack.tasks.core.mujoco_environment import Outcome
 from rlstack.tasks.core.pipeline import TermInfo, term_table
 from rlstack.tasks.manipulator.environment import ArmEnvironment
 from rlstack.tasks.manipulator.observations import DECIMETRES
@@ -91,30 +89,6 @@ class TableEnvironment(ArmEnvironment, ChunkEnvironment):
         high = trials.position[:, :2] > np.mean([places.x_m, places.y_m], axis=1)
         return np.asarray(_QUARTERS * turn + 2 * high[:, 0] + high[:, 1])
 
-    def _act(self, action: Tensor, going: Mask) -> tuple[Mask, Outcome]:
-        """Apply actions (N, actions) where ``going`` (N,); return (N,) which robots are lost, and the outcome."""
-        prepared = self._sensed()
-        with torch.no_grad():
-            clipped = self.pipeline.clip(action)
-            command = self.pipeline.command(clipped, prepared)
-            self._memory = self.pipeline.remember_command(prepared, self._memory, clipped, command)
-        driven = command.numpy().astype(np.float64)
-        self._drive(np.where(going[:, None], driven, self.worlds.joint_position))
-        self._age += 1
-        lost = self.scene.lost()
-        if lost.any() and len(diverged := np.flatnonzero(~np.isfinite(self.worlds.state).all(axis=1))):
-            self._start(diverged)  # keep values that are not finite from everything after
-        with torch.no_grad():
-            sensed = self._noisy(self.scene.true(images=False), slice(None))
-            named = {n: torch.from_numpy(sensed[n].astype(np.float32)) for n in self.task.inputs if n in sensed}
-            self._prepared = self.pipeline.prepare(named, self._memory)
-        taken = clipped.numpy().astype(np.float64)
-        outcome = self._outcome(taken, lost)
-        self._last_action = taken
-        return lost, outcome
-
-    def _columns(self) -> Tensor:
-        """Return the present observation (N, columns) without its images, which are last."""
-        with torch.no_grad():
-            terms = [term for term in self.pipeline.terms if not isinstance(term, CameraImages)]
-            return torch.cat([term.observe(self._sensed(), self._memory) for term in terms], dim=-1)
+    def _waiting(self) -> Array:
+        joints: Array = self.worlds.joint_position
+        return joints

@@ -18,8 +18,9 @@ from rlstack.sim.visual_randomization import AppearanceRange
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
 from rlstack.tasks.core.image_streams import CameraRange
 from rlstack.tasks.core.phrases import COLOURS, Said, Templates, Thing, Words, instructions
+from rlstack.tasks.core.scatter import scatter
 from rlstack.tasks.manipulator.phrases import BLOCKS
-from rlstack.tasks.manipulator.table_trials import TableTrials, beside, scatter
+from rlstack.tasks.manipulator.table_trials import TableTrials, beside
 from rlstack.tasks.manipulator.task import ArmTask
 from rlstack.tasks.manipulator.trials import OBJECT, USUAL, ArmTrials, ObjectRange, Region, Starts, box_of
 
@@ -145,7 +146,7 @@ class TableTask(ArmTask):
         """Return positions (N, M, 3) m of blocks with half lengths (N, M, 3) m that stand apart on the table."""
         count, blocks = half.shape[:2]
         position = scatter(
-            lambda n: self.places.draw(rng, n * blocks).reshape(n, blocks, 3),
+            lambda index: self.places.draw(rng, len(index) * blocks).reshape(-1, blocks, 3),
             lambda index, tried: np.ones(len(index), np.bool_),
             count,
             self.apart_m,

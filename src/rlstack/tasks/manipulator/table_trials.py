@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.arrays import Array
-from rlstack.errors import UserError
 from rlstack.interfaces.signals import INSTRUCTION_BYTES
 from rlstack.tasks.manipulator.trials import ArmTrials
-
-_TRIES = 400
 
 
 def beside(number: int) -> str:
@@ -40,39 +36,6 @@ class TableTrials(ArmTrials):
     beside_position: Array = field(default_factory=lambda: np.empty((0, 0, 3)))
     beside_yaw: Array = field(default_factory=lambda: np.empty((0, 0)))
     beside_half: Array = field(default_factory=lambda: np.empty((0, 0, 3)))
-
-
-def scatter(
-    draw: Callable[[int], Array],
-    allowed: Callable[[NDArray[np.intp], Array], NDArray[np.bool_]],
-    count: int,
-    apart_m: float,
-) -> Array:
-    """Return positions (count, blocks, 3) m that are apart and otherwise allowed.
-
-    Args:
-        draw: Returns random positions (n, blocks, 3).
-        allowed: Returns (n,) whether positions (n, blocks, 3) of the trials at indices (n,) are allowed.
-        count: Number of trials.
-        apart_m: Least distance between the centres of two blocks, seen from above.
-
-    Raises:
-        UserError: The region is too small.
-    """
-    found, left = draw(count), np.arange(count)
-    for _ in range(_TRIES):
-        tried = found[left]
-        away = np.linalg.norm(tried[:, :, None, :2] - tried[:, None, :, :2], axis=-1)
-        pairs = np.triu_indices(tried.shape[1], 1)
-        good = (away[:, pairs[0], pairs[1]] >= apart_m).all(axis=1) & allowed(left, tried)
-        left = left[~good]
-        if not len(left):
-            return found
-        found[left] = draw(len(left))
-    raise UserError(
-        f"places: the region is too small for {found.shape[1]} blocks {apart_m:g} m apart, with room to move one of"
-        " them: give a larger one, or fewer blocks."
-    )
 
 
 def from_segment(point: Array, start: Array, end: Array) -> Array:

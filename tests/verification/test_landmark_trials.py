@@ -1,0 +1,53 @@
+"""Trials among landmarks: who succeeds, who touches something, who is elsewhere; and the rows of a verification."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from rlstack.robots import load_robot
+from rlstack.tasks.catalog.base_landmark import BaseLandmarkTask
+from rlstack.verification.landmark_trials import LandmarkLog, world_of
+
+TASK, ROBOT = replace(BaseLandmarkTask(), episode_s=3.0), load_robot("turtlebot3_burger")
+
+
+def test_a_trial_succeeds_by_staying_at_the_named_landmark_to_the_end() -> None:
+    trials = TASK.draw(ROBOT, np.random.default_rng(0), 5)
+    log = LandmarkLog(TASK, ROBOT, trials)
+    away = trials.place / np.linalg.norm(trials.place, axis=-1, keepdims=True)
+    close = trials.place - (trials.half[..., :2].max(axis=-1) + 0.25)[..., None] * away
+    start = trials.start[:, :3]
+    for k in range(TASK.steps + 1):
+        position, speed = start.copy(), np.zeros(5)
+        if k >= 5:
+            position[0], position[1] = close[0, 0], close[1, 1]  # there; at another one
+            position[2], speed[2] = close[2, 0], 0.2  # there, but never at rest
+        if 5 <= k < 20:
+            position[3] = close[3, 0]  # it leaves again
+        if k == 5:
+            position[4] = trials.place[4, 2]  # into another one
+        if k > 5:
+            position[4] = close[4, 0]
+        over = log.observe(slice(None), k, np.zeros(5, np.bool_), position, speed)
+        assert over.tolist() == ([False] * 4 + [k >= 5] if k < TASK.steps else [True] * 5)
+    record = log.record("batch")
+    assert record.success.tolist() == [True, False, False, False, False]
+    assert record.lost.tolist() == [False] * 4 + [True]
+    assert record.elsewhere.tolist() == [False, True, False, False, False]
+    assert record.time_s[0] == (5 + TASK.hold_steps - 1) / TASK.rate_hz and np.isinf(record.time_s[1:]).all()
+    assert np.isnan(record.gap_m[6:, 4]).all()
+
+
+def test_an_engines_world_has_the_landmarks_and_walls_of_the_trial() -> None:
+    trials = TASK.draw(ROBOT, np.random.default_rng(1), 3)
+    for k in range(3):
+        world = world_of(TASK, trials, k)
+        points = np.concatenate([trials.place[k], [[0.0, 0.0, 0.3]]])
+        points[:3, 2] = 0.1
+        away = world.distance(points)
+        assert (away[:3] <= 1e-6).all() and away[3] > 0.29
+        position = np.array([[0.5, 0.1, 0.1]])
+        gap = trials.take([k]).gaps(position).min()
+        assert abs(float(world.distance(position)[0]) - min(gap, 0.1)) < 1e-6, "the floor is 0.1 m below"
