@@ -79,6 +79,9 @@ VERBS: dict[str, Verb] = {
     "bench": Verb(
         "measure the speed of simulation, training and inference on this machine", "bringup.installation_commands:Bench"
     ),
+    "bench vla": Verb(
+        "train a vision-language-action policy on Meta-World, beside published ones", "bringup.vla_bench:BenchVla"
+    ),
     "doctor": Verb(
         "check the installation: what is missing, and how to install it", "bringup.installation_commands:Doctor"
     ),

@@ -1,0 +1,101 @@
+"""The command `rlstack bench vla`: options and progress."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from rlstack.bringup.progress_lines import duration
+from rlstack.errors import UserError
+
+
+@dataclass(frozen=True)
+class BenchVla:
+    """Train one vision-language-action policy for all tasks of Meta-World, and compare it with published ones.
+
+    Demonstrations by scripted experts, supervised learning, then trials; docs/vla.md explains them. Run again with the
+    same options, it goes on where it was interrupted. It leaves results.json and report.md in --out.
+    """
+
+    suite: Literal["metaworld-mt10", "metaworld-mt50"] = "metaworld-mt10"
+    """MT10 is the quick one; published figures are of MT50."""
+    out: Path | None = None
+    """Folder of all that is kept. Default: runs/SUITE-SEED."""
+    seed: int = 0
+    """Of demonstrations, learning and the layouts of trials."""
+    demonstrations: int = 50
+    """Of each task."""
+    stray: float = 0.15
+    """Deviation of the noise on what experts do, and not on what they show; 0: none."""
+    trials: int = 10
+    """Of each task."""
+    updates: int | None = None
+    """Supervised updates. Default: the suite's."""
+    minutes: float | None = None
+    """Time for everything, of which learning gets what demonstrations leave and a quarter is kept for trials. Default:
+    as long as it takes."""
+    workers: int = 1
+    """Processes that simulate and render."""
+    python: Path | None = None
+    """Interpreter of an environment with Meta-World, which needs an older MuJoCo. Default: one in the user's cache,
+    made if it is missing."""
+
+    def run(self) -> int:
+        """Run the stages that are left and print the report."""
+        self._check()
+        from rlstack.training.command import import_torch
+
+        import_torch()
+        from rlstack.training.metaworld.bench import Options, bench
+        from rlstack.training.metaworld.report import REPORT
+        from rlstack.training.metaworld.workers import own_python
+
+        def say(text: str) -> None:
+            print(text, file=sys.stderr, flush=True)
+
+        folder = self.out or Path("runs") / f"{self.suite}-{self.seed}"
+        names = ("suite", "seed", "demonstrations", "stray", "trials", "updates", "minutes")
+        options = Options(**{name: getattr(self, name) for name in names})
+        bench(options, folder, self.python or own_python(say=say), self.workers, StageLines(say))
+        print((folder / REPORT).read_text(), end="")
+        return 0
+
+    def _check(self) -> None:
+        """Raise ``UserError`` for a number that is not allowed."""
+        for name in ("demonstrations", "trials", "updates", "minutes", "workers"):
+            given = getattr(self, name)
+            if given is not None and given <= 0:
+                raise UserError(f"--{name} {given:g} is not allowed: give more than 0.")
+        for name in ("seed", "stray"):
+            if getattr(self, name) < 0:
+                raise UserError(f"--{name} {getattr(self, name):g} is not allowed: give 0 or more.")
+
+
+class StageLines:
+    """Says how far each stage is, with an estimate of what is left of it.
+
+    Args:
+        say: Takes a line.
+        every_s: Least time between two lines of a stage, s.
+    """
+
+    def __init__(self, say: Callable[[str], None], every_s: float = 10.0) -> None:
+        self._say, self._every_s = say, every_s
+        self._stage, self._first, self._begun_s, self._said_s = "", 0, 0.0, 0.0
+
+    def __call__(self, stage: str, done: int, count: int) -> None:
+        """Take the progress of a stage."""
+        now = time.monotonic()
+        if stage != self._stage:
+            self._stage, self._first, self._begun_s, self._said_s = stage, done, now, now - self._every_s
+        if now - self._said_s < self._every_s and done < count:
+            return
+        self._said_s = now
+        left = ""
+        if done > self._first:
+            left = f", about {duration((now - self._begun_s) / (done - self._first) * (count - done))} left"
+        self._say(f"{stage}: {done}/{count}{left}")

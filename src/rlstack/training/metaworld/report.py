@@ -1,0 +1,120 @@
+"""Results of the Meta-World benchmark as data, and as a readable report beside published ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from statistics import fmean
+from typing import Any
+
+from rlstack.training.metaworld.learning import CHUNK, SETTINGS, Learned
+from rlstack.training.metaworld.suite import PUBLISHED, SENTENCES, group_means
+from rlstack.training.metaworld.worker import CAMERA, SIZE
+
+RESULTS, REPORT = "results.json", "report.md"
+"""Files in a benchmark's folder."""
+
+
+def summarise(
+    options: Mapping[str, Any],
+    versions: Mapping[str, str],
+    shown: Mapping[str, Mapping[str, float]],
+    learned: Learned,
+    tried: Mapping[str, Sequence[bool]],
+    trials_cpu_s: float,
+) -> dict[str, Any]:
+    """Return the results as plain data.
+
+    Args:
+        options: What was run, by name.
+        versions: Of the simulator.
+        shown: Figures of each task's demonstrations.
+        learned: Figures of learning.
+        tried: Success of each trial of each task.
+        trials_cpu_s: CPU time of trials.
+    """
+    success = {task: fmean(map(float, trials)) for task, trials in tried.items()}
+    return {
+        **{name: value for name, value in options.items() if name != "demonstrations"},
+        "episodes": options["demonstrations"],
+        "versions": dict(versions),
+        "tasks": success,
+        "groups": group_means(success),
+        "demonstrations": {task: dict(figures) for task, figures in shown.items()},
+        "learning": {"updates": learned.updates, "batch": SETTINGS.batch, "curve": learned.curve},
+        "cpu_s": {
+            "demonstrations": sum(figures["cpu_s"] for figures in shown.values()),
+            "learning": learned.cpu_s,
+            "trials": trials_cpu_s,
+        },
+        "published": [asdict(one) for one in PUBLISHED],
+        "deviations": deviations(options),
+    }
+
+
+def deviations(options: Mapping[str, Any]) -> list[str]:
+    """Return what differs from the published results, one sentence each."""
+    noise = (
+        f"Demonstrations show the scripted expert's actions while noise of {options['stray']:g} is added to what it"
+        " does (DART, arXiv 1703.09327); published ones are without noise."
+        if options["stray"]
+        else "Demonstrations are recorded here, by the scripted experts that also made the published ones."
+    )
+    return [
+        f"Pictures: one camera ({CAMERA}, moved as in published evaluations), {SIZE} x {SIZE} pixels around the table"
+        " of a picture of 128 x 128, without shadows and anti-aliasing; published: 480 x 480 and 448 x 448.",
+        noise,
+        "While learning, the network also predicts the positions of objects and goal, which the simulator knows"
+        " (a loss of its own); the policy gets picture, sentence, hand position and gripper alone.",
+        "The network is small and begins with random weights; published policies begin with pretrained models.",
+        f"Trials: {options['trials']} a task with layouts that no demonstration has, at most {options['steps']} steps;"
+        " a trial ends with success, as in LeRobot. RLinf's results after PPO are of at most 100 steps.",
+        f"One seed ({options['seed']}). A plan is executed for {CHUNK} steps before the next.",
+    ]
+
+
+def report_of(results: Mapping[str, Any]) -> str:
+    """Return a readable report (Markdown)."""
+    groups, tasks, cpu = results["groups"], results["tasks"], results["cpu_s"]
+    names = [name for name in SENTENCES if name in groups]
+    whole = len(tasks) == sum(map(len, SENTENCES.values()))
+    lines = [
+        f"# {results['suite']}: {_percent(groups['mean'])} (mean of the groups)",
+        "",
+        f"{results['episodes']} demonstrations and {results['trials']} trials of each of {len(tasks)}"
+        f" tasks, seed {results['seed']}; metaworld {results['versions']['metaworld']}, mujoco"
+        f" {results['versions']['mujoco']}. Mean of the tasks: {_percent(fmean(tasks.values()))}.",
+        "",
+        "| policy | " + " | ".join(SENTENCES) + " | mean | source |",
+        "|" + " --- |" * (len(SENTENCES) + 3),
+        "| this one | "
+        + " | ".join(_percent(groups[name]) if name in groups else "" for name in SENTENCES)
+        + f" | **{_percent(groups['mean'])}** | {results['suite']} |",
+    ]
+    for one in results["published"]:
+        shares = [f"{share:.1f}" for share in one["groups"]] or [""] * len(SENTENCES)
+        lines.append(f"| {one['policy']} | " + " | ".join(shares) + f" | {one['mean']:.1f} | {one['source']} |")
+    if not whole:
+        lines += ["", "Published results are of all 50 tasks, so that this suite's figures are not comparable."]
+    lines += ["", "What differs from the published results:", "", *(f"- {one}" for one in results["deviations"]), ""]
+    lines += ["| task | group | success |", "| --- | --- | --- |"]
+    lines += [
+        f"| {task} | {name} | {_percent(tasks[task])} |" for name in names for task in SENTENCES[name] if task in tasks
+    ]
+    lines += [
+        "",
+        f"CPU time: demonstrations {cpu['demonstrations']:.0f} s, learning {cpu['learning']:.0f} s"
+        f" ({results['learning']['updates']} updates of {results['learning']['batch']}), trials {cpu['trials']:.0f} s.",
+        "",
+        "| updates | CPU-s | loss of actions | loss of positions |",
+        "| --- | --- | --- | --- |",
+    ]
+    curve = results["learning"]["curve"]
+    for row in curve[:: max(1, len(curve) // 12)]:
+        losses = (f"{row[name]:.3f}" if name in row else "" for name in ("actions", "labels"))
+        lines.append(f"| {row['updates']} | {row['cpu_s']:.0f} | " + " | ".join(losses) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.1f}%"

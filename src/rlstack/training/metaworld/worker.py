@@ -1,0 +1,234 @@
+"""Steps and renders Meta-World in a Python environment of its own; started by :mod:`.workers`, and needs no rlstack.
+
+``python worker.py FD`` answers commands on a connection: a tuple of a name and its arguments, answered by
+``(None, answer)``, or by an error's sentence.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+import traceback
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+CAMERA, POSITION = "corner2", (0.75, 0.075, 0.7)
+"""The camera, and where published evaluations move it, m."""
+
+_RENDERED, _CROP = 128, (16, 42, 84)
+"""Width and height of the whole picture, and first row, first column and size of the part around the table."""
+
+_KEPT = 0.85
+"""Share of the noise on the expert's actions that remains one step later."""
+
+_HIDDEN = 5
+"""A group of geoms that is not drawn."""
+
+SIZE = _CROP[2]
+"""Rows and columns of a picture."""
+
+
+class Scene:
+    """One task's environment.
+
+    Args:
+        task: Its name, without its version.
+    """
+
+    def __init__(self, task: str) -> None:
+        import mujoco
+        from metaworld.env_dict import ALL_V3_ENVIRONMENTS
+        from metaworld.policies import ENV_POLICY_MAP
+
+        name = task + "-v3"
+        self._environment: Any = ALL_V3_ENVIRONMENTS[name]()
+        # goals are part of what experts see, and layouts are drawn at each reset, by the seed
+        del self._environment.sawyer_observation_space
+        self._environment._partially_observable = False
+        self._environment._freeze_rand_vec = False
+        self._environment._set_task_called = True
+        self._environment.seeded_rand_vec = True
+        self._expert_class = ENV_POLICY_MAP[name]
+        model = self._environment.model
+        model.cam_pos[model.camera(CAMERA).id] = POSITION
+        model.vis.quality.offsamples = 0
+        model.vis.global_.offwidth = model.vis.global_.offheight = _RENDERED
+        self._renderer = mujoco.Renderer(model, _RENDERED, _RENDERED)
+        self._renderer.scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = False
+        self._renderer.scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = False
+        self._groups = model.geom_group.copy()
+
+    def reset(self, seed: int) -> None:
+        """Begin a trial whose layout follows from the seed."""
+        self._environment.seed(seed)
+        self._seen = self._environment.reset()[0]
+        self._expert = self._expert_class()
+        self.steps, self.success = 0, False
+
+    def state(self) -> Any:
+        """Return the hand's position, m, and the gripper's opening (4,)."""
+        return self._seen[:4].astype(np.float32)
+
+    def labels(self) -> Any:
+        """Return the positions (9,) of both objects and the goal, m, which only the simulator knows."""
+        return np.concatenate([self._seen[4:7], self._seen[11:14], self._seen[36:39]]).astype(np.float32)
+
+    def expert(self) -> Any:
+        """Return the scripted expert's action (4,)."""
+        return np.clip(self._expert.get_action(self._seen), -1.0, 1.0).astype(np.float32)
+
+    def step(self, action: Any) -> None:
+        """Apply an action (4,)."""
+        self._seen, _, _, _, info = self._environment.step(np.clip(action, -1.0, 1.0))
+        self.steps += 1
+        self.success = self.success or bool(info["success"])
+
+    def picture(self) -> Any:
+        """Return the picture (SIZE, SIZE, 3) of the present."""
+        model, data = self._environment.model, self._environment.data
+        row, column, size = _CROP
+        # without it, half of the time goes to parts of the arm that are not in the picture
+        model.geom_group[:] = np.where(_outside(model, data), _HIDDEN, self._groups)
+        self._renderer.update_scene(data, camera=CAMERA)
+        upright = self._renderer.render()[::-1, ::-1]  # the camera hangs upside down
+        return np.ascontiguousarray(upright[row : row + size, column : column + size])
+
+    def close(self) -> None:
+        """Free the renderer."""
+        self._renderer.close()
+
+
+def _outside(model: Any, data: Any) -> Any:
+    """Return which geoms (N,) are certainly outside the picture, by their bounding spheres."""
+    camera = model.camera(CAMERA).id
+    place = (data.geom_xpos - data.cam_xpos[camera]) @ data.cam_xmat[camera].reshape(3, 3)
+    slope = np.tan(np.radians(model.cam_fovy[camera]) / 2.0)
+    row, column, size = _CROP
+    outside = np.zeros(len(place), dtype=bool)
+    # the camera hangs upside down: a row or column from the left or top is one along its x or from its y
+    for along, first, sign in ((place[:, 0], column, -1.0), (place[:, 1], row, 1.0)):
+        for edge, beyond in ((first, 1.0), (first + size, -1.0)):
+            bound = sign * slope * (2.0 * edge / _RENDERED - 1.0)
+            # distance to the plane through the camera and this edge, outwards
+            outwards = beyond * -sign * (along + bound * place[:, 2]) / np.hypot(1.0, bound)
+            outside |= outwards > model.geom_rbound
+    return outside & (model.geom_rbound > 0.0)
+
+
+class Worker:
+    """What a connection's commands call."""
+
+    def __init__(self) -> None:
+        self._scenes: dict[str, Scene] = {}
+
+    def versions(self) -> dict[str, str]:
+        """Return the installed versions."""
+        from importlib.metadata import version
+
+        return {name: version(name) for name in ("metaworld", "mujoco")}
+
+    def record(self, task: str, wanted: int, chunk: int, stray: float, steps: int, seed: int) -> dict[str, Any]:
+        """Return demonstrations of a task's scripted expert, as rows of chunks.
+
+        Args:
+            task: Its name.
+            wanted: Number of successful episodes.
+            chunk: Actions between two pictures.
+            stray: Deviation of the noise on what the expert does, and not on what it shows.
+            steps: Longest episode.
+            seed: Of layouts and noise.
+        """
+        scene, random = Scene(task), np.random.default_rng([seed, *task.encode()])
+        kept: dict[str, list[Any]] = {name: [] for name in ("state", "labels", "picture", "action", "episode")}
+        found = tried = taken = 0
+        begun = time.process_time()
+        while found < wanted and tried < 4 * wanted + 20:
+            scene.reset(int(random.integers(2**31)))
+            noise, rows = np.zeros(4), {name: list[Any]() for name in kept}
+            tried += 1
+            while not scene.success and scene.steps + chunk <= steps:
+                rows["state"].append(scene.state())
+                rows["labels"].append(scene.labels())
+                rows["picture"].append(scene.picture())
+                shown = []
+                for _ in range(chunk):
+                    noise = _KEPT * noise + stray * (1.0 - _KEPT**2) ** 0.5 * random.standard_normal(4)
+                    noise[3] = 0.0  # a dropped object teaches nothing
+                    shown.append(scene.expert())
+                    scene.step(shown[-1] + noise)
+                rows["action"].append(np.stack(shown))
+                rows["episode"].append(found)
+            taken += scene.steps
+            if scene.success:
+                found += 1
+                for name, values in rows.items():
+                    kept[name] += values
+        scene.close()
+        return {
+            **{name: np.stack(values) if values else np.zeros(0) for name, values in kept.items()},
+            "found": found,
+            "tried": tried,
+            "steps": taken,
+            "cpu_s": time.process_time() - begun,
+        }
+
+    def begin(self, trials: list[tuple[str, int]]) -> tuple[Any, Any]:
+        """Begin a trial of each task with a seed, and return states (N, 4) and pictures (N, SIZE, SIZE, 3)."""
+        for task, seed in trials:
+            if task not in self._scenes:
+                self._scenes[task] = Scene(task)
+            self._scenes[task].reset(seed)
+        return self._see([task for task, _ in trials])
+
+    def act(self, tasks: list[str], actions: Any) -> tuple[Any, Any, Any, Any]:
+        """Apply chunks (N, chunk, 4) until success; return states, pictures, success (N,) and steps (N,) so far."""
+        for task, chunk in zip(tasks, actions):
+            scene = self._scenes[task]
+            for action in chunk:
+                if not scene.success:
+                    scene.step(action)
+        scenes = [self._scenes[task] for task in tasks]
+        success = np.array([scene.success for scene in scenes], dtype=bool)
+        return *self._see(tasks), success, np.array([scene.steps for scene in scenes], dtype=np.int64)
+
+    def close(self) -> None:
+        """Free the environments of trials."""
+        for scene in self._scenes.values():
+            scene.close()
+        self._scenes.clear()
+
+    def cpu(self) -> float:
+        """Return the CPU time of this process, s."""
+        return time.process_time()
+
+    def _see(self, tasks: list[str]) -> tuple[Any, Any]:
+        scenes = [self._scenes[task] for task in tasks]
+        return np.stack([s.state() for s in scenes]), np.stack([s.picture() for s in scenes])
+
+
+def main() -> None:
+    """Answer until the other end closes."""
+    import warnings
+
+    os.environ.setdefault("MUJOCO_GL", "egl")
+    warnings.simplefilter("ignore")  # gymnasium's, about spaces
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other end decides
+    connection, worker = Connection(int(sys.argv[1])), Worker()
+    while True:
+        try:
+            name, arguments = connection.recv()
+        except EOFError:
+            return
+        try:
+            connection.send((None, getattr(worker, name)(*arguments)))
+        except Exception as error:
+            traceback.print_exc()
+            connection.send((f"{type(error).__name__}: {error}", None))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""The stages of the Meta-World benchmark: they go on where they were interrupted, and leave figures and a report."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from rlstack.errors import UserError
+from rlstack.training.metaworld import bench as module
+from rlstack.training.metaworld import learning
+from rlstack.training.metaworld.bench import Options, bench
+from rlstack.training.metaworld.demonstrations import Recording, record
+from rlstack.training.metaworld.learning import Learned, learn, load_policy
+from rlstack.training.metaworld.report import report_of, summarise
+from rlstack.training.metaworld.suite import SUITES, Suite
+from rlstack.training.metaworld.trials import run_trials
+from tests.training.metaworld.conftest import Simulator
+
+TASKS = {"reach": "Reach a goal position", "push": "Push the puck to a goal"}
+SUITE = Suite(TASKS, 2)
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learning, "SETTINGS", replace(learning.SETTINGS, batch=4))
+
+
+def quiet(*progress: object) -> None: ...
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch, simulator: Simulator) -> Simulator:
+    monkeypatch.setitem(SUITES, "metaworld-mt10", SUITE)
+    monkeypatch.setattr(module, "Workers", lambda python, count: simulator)
+    return simulator
+
+
+def test_an_interrupted_benchmark_goes_on_and_reports(small: Simulator, tmp_path: Path) -> None:
+    options = Options("metaworld-mt10", demonstrations=1, trials=2, steps=40)
+
+    def stop(stage: str, done: int, count: int) -> None:
+        if (stage, done) == ("trials", 1):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bench(options, tmp_path, Path("python"), 1, stop)
+    assert len(json.loads((tmp_path / "trials.json").read_text())["tasks"]) == 1
+    small.asked.clear()
+    results = bench(options, tmp_path, Path("python"), 1, quiet)
+    assert "record" not in small.asked and results["learning"]["updates"] == 2
+    assert set(results["tasks"]) == {"reach", "push"}
+    assert json.loads((tmp_path / "results.json").read_text())["tasks"] == results["tasks"]
+    text = (tmp_path / "report.md").read_text()
+    assert "SmolVLA, 0.45 B | 82.5 | 41.8 | 45.0 | 60.0 | 57.3" in text and "not comparable" in text
+    with pytest.raises(UserError, match=r"begun with trials 2, not 3"):
+        bench(Options("metaworld-mt10", demonstrations=1, trials=3, steps=40), tmp_path, Path("python"), 1, quiet)
+
+
+def test_too_few_minutes_are_refused_and_demonstrations_kept(small: Simulator, tmp_path: Path) -> None:
+    options = Options("metaworld-mt10", demonstrations=1, minutes=1e-6)
+    with pytest.raises(UserError, match=r"--minutes 1e-06 is not enough"):
+        bench(options, tmp_path, Path("python"), 1, quiet)
+    assert len(list((tmp_path / "demonstrations").iterdir())) == 4
+
+
+def test_an_expert_that_seldom_succeeds_is_named(
+    simulator: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Simulator.record
+    monkeypatch.setattr(Simulator, "record", lambda *given: {**whole(*given), "found": 0})
+    with pytest.raises(UserError, match=r"reach: the expert succeeded in 0 of 2 episodes.*Lower --stray"):
+        record(simulator, TASKS, tmp_path, Recording(1, 8, 0.5, 400, 0), quiet)  # type: ignore[arg-type]
+
+
+def test_learning_that_was_interrupted_ends_with_the_same_policy(
+    simulator: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learning, "_EVERY_S", -1.0)
+    policies = []
+    for folder, stops in ((tmp_path / "whole", False), (tmp_path / "stopped", True)):
+        record(simulator, TASKS, folder, Recording(1, 8, 0.0, 400, 0), quiet)  # type: ignore[arg-type]
+
+        def stop(done: int, count: int) -> None:
+            if done == 1:
+                raise KeyboardInterrupt
+
+        if stops:
+            with pytest.raises(KeyboardInterrupt):
+                learn(SUITE, folder, 0, 3, float("inf"), stop)
+        far = learn(SUITE, folder, 0, 3, float("inf"), quiet)
+        assert far.updates == 3 and far.curve and far.curve[-1]["actions"] > 0.0
+        policies.append(load_policy(SUITE, folder).state_dict())
+    assert all(torch.equal(part, policies[1][name]) for name, part in policies[0].items())
+
+
+def test_trials_are_of_each_task_and_seed_and_end_with_success(simulator: Simulator) -> None:
+    class Ahead(torch.nn.Module):
+        """Moves along x, at most 0.16 m in 16 steps."""
+
+        def forward(self, features: Any) -> Any:
+            return torch.tensor([1.0, 0.0, 0.0, 0.0]).expand(len(features), 8, 4)
+
+    policy = learning.make_policy(SUITE)
+    policy.head = Ahead()  # type: ignore[assignment]
+    found: dict[str, list[bool]] = {}
+    run_trials(simulator, policy, TASKS, range(4), 16, found.__setitem__)  # type: ignore[arg-type]
+    assert found == {task: [True, True, True, True] for task in TASKS}
+    run_trials(simulator, policy, TASKS, range(4), 8, found.__setitem__)  # type: ignore[arg-type]
+    assert found == {task: [True, False, True, False] for task in TASKS}
+
+
+def test_a_report_names_deviations_and_group_means() -> None:
+    options = {"suite": "metaworld-mt50", "seed": 3, "demonstrations": 50, "trials": 10, "steps": 500, "stray": 0.2}
+    tried = {task: [task != "push"] * 10 for task in SUITES["metaworld-mt50"].sentences}
+    figures = {"found": 50, "tried": 60, "steps": 5000, "cpu_s": 8.0, "chunks": 600}
+    results = summarise(
+        {**options, "updates": 7},
+        {"metaworld": "3.1.1", "mujoco": "3.3.0"},
+        dict.fromkeys(tried, figures),
+        Learned(7, 1.0, 2.0, [{"updates": 7, "cpu_s": 1.0, "actions": 0.5, "labels": 0.2}], True),
+        tried,
+        9.0,
+    )
+    text = report_of(results)
+    assert "| this one | 100.0% | 100.0% | 83.3% | 100.0% | **95.8%** |" in text
+    for said in ("84 x 84", "noise of 0.2", "positions of objects and goal", "One seed (3)", "400 s, learning 1 s"):
+        assert said in text, said
+    assert "not comparable" not in text
