@@ -250,6 +250,10 @@ NOT_ON_PYPI = {"isaacsim", "pxr"}
 """What comes with Isaac Sim, from NVIDIA's package index."""
 
 
+OWN_ENVIRONMENT = {"metaworld"}
+"""What a command installs into an environment of its own, for its worker processes alone."""
+
+
 # google is protobuf, which onnx brings
 def test_everything_imported_is_asked_for(metadata: Distribution) -> None:
     imported = set()
@@ -261,7 +265,7 @@ def test_everything_imported_is_asked_for(metadata: Distribution) -> None:
             elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
                 found.add(node.module.partition(".")[0])
         imported |= found - PEERS if path.name.startswith("peer_") else found
-    foreign = imported - sys.stdlib_module_names - {"rlstack"} - NOT_ON_PYPI
+    foreign = imported - sys.stdlib_module_names - {"rlstack"} - NOT_ON_PYPI - OWN_ENVIRONMENT
     ros = {e.text for e in ElementTree.parse(ROOT / "package.xml").getroot().iter("exec_depend")}
     asked = {canonicalize_name(need.name) for need in requirements(metadata, "3.11")}
     needed = {IMPORTED_AS.get(name, name) for name in foreign - ros}
