@@ -6,18 +6,27 @@ from dataclasses import replace
 
 import numpy as np
 
+from rlstack.interfaces.instruction import decoded
 from rlstack.robots import load_robot
 from rlstack.tasks.catalog.base_landmark import BaseLandmarkTask
+from rlstack.tasks.landmarks.trials import LandmarkTrials
+from rlstack.verification.landmark_plots import draw_landmark_trials
 from rlstack.verification.landmark_trials import LandmarkLog, world_of
 
 TASK, ROBOT = replace(BaseLandmarkTask(), episode_s=3.0), load_robot("turtlebot3_burger")
 
 
+def _before(trials: LandmarkTrials, trial: int, which: int) -> np.ndarray:
+    """Return the first place (3,) m on the straight way to a landmark where it is near enough."""
+    way = np.linspace(0.0, 1.0, 200)[:, None] * trials.place[trial, which]
+    near = [trials.take([trial]).gaps(place[None])[0, which] <= 0.9 * TASK.arrival_m for place in way]
+    return np.asarray(way[near.index(True)])
+
+
 def test_a_trial_succeeds_by_staying_at_the_named_landmark_to_the_end() -> None:
     trials = TASK.draw(ROBOT, np.random.default_rng(0), 5)
     log = LandmarkLog(TASK, ROBOT, trials)
-    away = trials.place / np.linalg.norm(trials.place, axis=-1, keepdims=True)
-    close = trials.place - (trials.half[..., :2].max(axis=-1) + 0.25)[..., None] * away
+    close = np.array([[_before(trials, k, which) for which in range(3)] for k in range(5)])
     start = trials.start[:, :3]
     for k in range(TASK.steps + 1):
         position, speed = start.copy(), np.zeros(5)
@@ -37,7 +46,10 @@ def test_a_trial_succeeds_by_staying_at_the_named_landmark_to_the_end() -> None:
     assert record.lost.tolist() == [False] * 4 + [True]
     assert record.elsewhere.tolist() == [False, True, False, False, False]
     assert record.time_s[0] == (5 + TASK.hold_steps - 1) / TASK.rate_hz and np.isinf(record.time_s[1:]).all()
-    assert np.isnan(record.gap_m[6:, 4]).all()
+    assert np.isnan(record.position_m[6:, 4]).all() and np.isfinite(record.position_m[:, :4]).all()
+    plots = draw_landmark_trials({"batch": (record, trials)}, TASK, TASK.radius_m(ROBOT))
+    assert [plot.file for plot in plots] == ["paths_batch.png", "animation_1.gif", "animation_2.gif"]
+    assert decoded(trials.instruction[0]) in plots[1].caption and all(len(plot.png) > 1000 for plot in plots)
 
 
 def test_an_engines_world_has_the_landmarks_and_walls_of_the_trial() -> None:

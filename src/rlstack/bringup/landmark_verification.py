@@ -12,11 +12,13 @@ from rlstack.sim.vector import BATCH
 from rlstack.tasks.core.trained_task import changed_settings, trained_task
 from rlstack.tasks.landmarks.task import LandmarkTask
 from rlstack.tasks.landmarks.trials import LandmarkTrials
+from rlstack.verification.drawing import Plot
 from rlstack.verification.instructed import VERIFIED, InstructedVerification
+from rlstack.verification.landmark_plots import draw_landmark_trials
 from rlstack.verification.landmark_trials import LandmarkLog, LandmarkRecord, LandmarkSimulator, seek, world_of
 from rlstack.verification.schedule import Counts, Seconds
 from rlstack.verification.scores import Figure, Score, mean, run_figures, share
-from rlstack.verification.task_verification import ColumnPlan, Request, supporting
+from rlstack.verification.task_verification import ColumnPlan, Records, Request, supporting
 from rlstack.verification.training_evaluation import Evaluation
 
 _HELD_OUT = 8_000_000
@@ -116,6 +118,11 @@ class LandmarkVerification(InstructedVerification):
             *run_figures("trials", record),
         )
         return Score(figures=figures, settings={"done": done}, compared=("success",))
+
+    def pictures(self, records: Records, plans: Mapping[str, ColumnPlan]) -> list[Plot]:
+        """Return the plots of the trials."""
+        tried: dict[str, Any] = {name: (record, plans[name].trials) for name, (record, _) in records.items()}
+        return draw_landmark_trials(tried, self.task, self.task.radius_m(self.robot))
 
     def settings(self) -> tuple[str, dict[str, Any]]:
         """Return the settings of the policy's training that differ from the defaults."""

@@ -40,16 +40,16 @@ class LandmarkRecord(TrialRecord):
         lost: (N,) whether it touched something, or its state became non-finite.
         elsewhere: (N,) whether it was at another landmark at the end.
         time_s: (N,) time until it was there and stayed for that long; infinite without success.
-        gap_m: (steps + 1, N) distance from the named landmark's surface; NaN once lost.
+        position_m: (steps + 1, N, 2), seen from above; NaN after the end.
     """
 
-    over_time = ("gap_m",)
+    over_time = ("position_m",)
 
     success: NDArray[np.bool_]
     lost: NDArray[np.bool_]
     elsewhere: NDArray[np.bool_]
     time_s: Array
-    gap_m: Array
+    position_m: Array
 
 
 class LandmarkLog:
@@ -64,7 +64,7 @@ class LandmarkLog:
     def __init__(self, task: Any, robot: Any, trials: LandmarkTrials) -> None:
         self._task, self._trials, self._radius_m = task, trials, task.radius_m(robot)
         count = len(trials)
-        self._gap = np.full((task.steps + 1, count), np.nan)
+        self._position = np.full((task.steps + 1, count, 2), np.nan)
         self._lost, self._elsewhere = np.zeros((2, count), np.bool_)
         self._held, self._time_s = np.zeros(count, np.intp), np.full(count, np.inf)
 
@@ -79,6 +79,7 @@ class LandmarkLog:
             speed: (n,) m/s.
         """
         task, trials = self._task, self._trials.take(rows)
+        before = self._lost[rows].copy()
         self._lost[rows] |= lost | touching(task, self._radius_m, trials, position)
         gaps = trials.gaps(position)
         there = task.there(gaps[:, 0], speed) & ~self._lost[rows]
@@ -86,7 +87,7 @@ class LandmarkLog:
         first = (self._held[rows] >= task.hold_steps) & np.isinf(self._time_s[rows])
         self._time_s[rows] = np.where(first, k / task.rate_hz, self._time_s[rows])
         self._elsewhere[rows] = (gaps[:, 1:] <= task.arrival_m).any(axis=1) & ~self._lost[rows]
-        self._gap[k, rows] = np.where(self._lost[rows], np.nan, gaps[:, 0])
+        self._position[k, rows] = np.where(before[:, None], np.nan, position[:, :2])
         over: Mask = self._lost[rows] | (k >= task.steps)
         return over
 
@@ -100,7 +101,7 @@ class LandmarkLog:
             lost=self._lost.copy(),
             elsewhere=self._elsewhere & ~success,
             time_s=np.where(success, self._time_s, np.inf),
-            gap_m=self._gap,
+            position_m=self._position,
         )
 
 

@@ -53,7 +53,7 @@ def hall() -> Room:
         half_width_m=7.0,
         height_m=4.0,
         distance_m=(3.8, 5.5),
-        apart_m=2.3,
+        apart_m=2.4,
         door_m=(1.3, 2.0),
         pillar_m=(0.7, 2.0),
         box_m=1.0,

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.arrays import Array
+from rlstack.errors import UserError
 from rlstack.schema import in_order, value
 from rlstack.tasks.core.phrases import Thing, Things
 from rlstack.tasks.core.scatter import scatter
@@ -139,23 +140,28 @@ def arrange(rng: np.random.Generator, room: Room, looks: Sequence[Sequence[Thing
     """Return where the M landmarks of N trials stand, none before another: (N, M, 3) m, and their yaw (N, M) rad.
 
     Raises:
-        UserError: The room is too small.
+        UserError: The room is too small, or directions are too far apart.
     """
     half = np.array([[room.half(thing) for thing in things] for things in looks])
     doors = np.array([[thing.shape == "door" for thing in things] for things in looks])
 
+    count, most = doors.shape[1], room.bearing_rad
+    spare = 2.0 * most - (count - 1) * room.apart_rad
+    if spare < 0.0:
+        raise UserError(
+            f"task_settings: room: apart_rad: {room.apart_rad:g} is not allowed with {count} landmarks within"
+            f" bearing_rad {most:g} to either side: choose a smaller one, or fewer landmarks."
+        )
+
     def draw(index: NDArray[np.intp]) -> Array:
         shape = doors[index].shape
-        bearing = rng.uniform(-room.bearing_rad, room.bearing_rad, shape)
+        bearing = np.sort(rng.uniform(0.0, spare, shape), axis=1) - most + room.apart_rad * np.arange(count)
+        bearing = rng.permuted(bearing, axis=1)
         wall = room.depth_m - half[index, :, 0]
         away = np.where(doors[index], wall / np.cos(bearing), rng.uniform(*room.distance_m, shape))
         return np.stack([away * np.cos(bearing), away * np.sin(bearing), half[index, :, 2]], axis=-1)
 
-    def allowed(index: NDArray[np.intp], tried: Array) -> NDArray[np.bool_]:
-        bearing = np.sort(np.arctan2(tried[..., 1], tried[..., 0]), axis=1)
-        return np.asarray((np.diff(bearing, axis=1) >= room.apart_rad).all(axis=1))
-
-    place = scatter(draw, allowed, len(looks), room.apart_m)
+    place = scatter(draw, lambda index, tried: np.ones(len(index), np.bool_), len(looks), room.apart_m)
     turned = rng.uniform(-math.pi / 4.0, math.pi / 4.0, doors.shape)
     return place, np.where(doors, 0.0, turned)
 
