@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import pytest
+import torch
 
 from rlstack.interfaces.instruction import decoded
-from rlstack.robots import load_robot
+from rlstack.policies import contract_for
+from rlstack.robots import RobotSpec, load_robot
 from rlstack.tasks.catalog.base_landmark import BaseLandmarkTask
+from rlstack.tasks.catalog.quadrotor_landmark import QuadrotorLandmarkTask as Fly
+from rlstack.tasks.landmarks.task import LandmarkTask
 from rlstack.tasks.landmarks.trials import LandmarkTrials
 from rlstack.verification.landmark_plots import draw_landmark_trials
-from rlstack.verification.landmark_trials import LandmarkLog, world_of
+from rlstack.verification.landmark_trials import LandmarkLog, seek, world_of
 
 TASK, ROBOT = replace(BaseLandmarkTask(), episode_s=3.0), load_robot("turtlebot3_burger")
 
@@ -63,3 +70,48 @@ def test_an_engines_world_has_the_landmarks_and_walls_of_the_trial() -> None:
         position = np.array([[0.5, 0.1, 0.1]])
         gap = trials.take([k]).gaps(position).min()
         assert abs(float(world.distance(position)[0]) - min(gap, 0.1)) < 1e-6, "the floor is 0.1 m below"
+
+
+class _Ahead:
+    """A driver that drives or flies straight on, and looks at its images."""
+
+    path = Path("ahead.onnx")
+
+    def __init__(self, task: LandmarkTask, robot: RobotSpec) -> None:
+        self.contract = contract_for(
+            robot, task.inputs, task.outputs, text=task.text, name="ahead", task="t", rate_hz=task.rate_hz
+        )
+        self.seen: list[np.ndarray] = []
+        self._pipeline = task.make_pipeline(robot, [])
+
+    def reset(self, batch: int = 1) -> None:
+        self._memory = self._pipeline.initial_memory(batch)
+
+    def step(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        self.seen.append(np.asarray(inputs["front_image"]))
+        named = {name: torch.from_numpy(np.asarray(array, dtype=np.float32)) for name, array in inputs.items()}
+        prepared = self._pipeline.prepare(named, self._memory)
+        action = torch.zeros(len(self.seen[-1]), self._pipeline.action_size)
+        action[:, 0] = 0.5
+        command = self._pipeline.command(action, prepared)
+        self._memory = self._pipeline.remember(prepared, self._memory, action)
+        return {self.contract.outputs[0].name: command.numpy().astype(float)}
+
+
+@pytest.mark.parametrize(("name", "task"), [("turtlebot3_burger", BaseLandmarkTask()), ("x500_rates", Fly())])
+def test_an_engine_moves_and_shows_about_the_same_as_the_batch_simulator(name: str, task: LandmarkTask) -> None:
+    pytest.importorskip("mujoco")
+    task, robot = replace(task, episode_s=2.0), load_robot(name)
+    trials, ways, seen = task.draw(robot, np.random.default_rng(3), 1), [], []
+    for simulator in ("batch", "mujoco"):
+        driver = _Ahead(task, robot)
+        record = seek(driver, task, robot, trials, simulator, seed=1)
+        assert len(record) == 1 and not record.lost[0] and not record.success[0]
+        ways.append(record.position_m[:, 0])
+        seen.append(driver.seen[-1][0].astype(float))
+    assert np.linalg.norm(ways[0][-1] - ways[0][0]) > 0.1
+    np.testing.assert_allclose(ways[0][-1], ways[1][-1], atol=0.12 * task.arrival_m)
+    colour = [image - image.mean(axis=-1, keepdims=True) for image in seen]  # light and floor differ, landmarks do not
+    vivid = [np.abs(one).max(axis=-1) > 40.0 for one in colour]
+    both = vivid[0] & vivid[1]
+    assert both.sum() > 0.5 * max(vivid[1].sum(), 1)
