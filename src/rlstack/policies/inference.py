@@ -96,6 +96,10 @@ class Policy:
         for state in self._state.values():
             state[chosen] = 0.0
 
+    def take_state(self, other: Policy) -> None:
+        """Set the recurrent state to that of another policy with the same contract and batch size."""
+        self._state_memory[:] = other._state_memory
+
     def step(self, inputs: Mapping[str, ArrayLike]) -> dict[str, Array]:
         """Return the outputs for ``inputs`` and advance the recurrent state.
 
