@@ -26,7 +26,16 @@ from rlstack.robots import RobotSpec
 RATE_HZ = 10.0
 """Rate of planners that do not define their own."""
 
-_NOT_OURS = ("policy", "policy_sha256", "record_sha256", "robot", "instruction", "goal_tolerance_m", "patience_s")
+_NOT_OURS = (
+    "policy",
+    "policy_sha256",
+    "record_sha256",
+    "robot",
+    "instruction",
+    "asynchronous",
+    "goal_tolerance_m",
+    "patience_s",
+)
 
 PARAMETERS = (
     Parameter("planner", "astar_dwa", "Name of the planner, such as astar_dwa or dwa."),

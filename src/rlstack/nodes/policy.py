@@ -42,6 +42,7 @@ from rlstack.robots.frames import from_yaw
 
 if TYPE_CHECKING:
     from rlstack.policies import Policy
+    from rlstack.policies.planning import PlanningPolicy
 
 _NAN = math.nan
 _GOAL_PERIOD_S = 0.2
@@ -65,6 +66,7 @@ class PolicyNode(ManagedNode):
     def __init__(self, policy: Policy | None = None, overrides: dict[str, Any] | None = None, **options: Any) -> None:
         super().__init__(overrides, **options)
         self._given = policy
+        self._planning: PlanningPolicy | None = None
 
     def configure(self) -> None:
         """Load the policy and subscribe to exactly the topics that its contract names."""
@@ -154,6 +156,13 @@ class PolicyNode(ManagedNode):
         self._timer = self.every(1e-9 * self._loop.next_tick_ns, self._tick)
         self._tick_ns = self._loop.next_tick_ns
 
+    def cleanup(self) -> None:
+        """End the thread that plans."""
+        super().cleanup()
+        planning, self._planning = self._planning, None
+        if planning is not None:
+            planning.close()
+
     def status(self) -> tuple[str, dict[str, Any]]:
         """Report the steps."""
         counts = self._loop.counts
@@ -176,11 +185,16 @@ class PolicyNode(ManagedNode):
         if self._instructions is not None:
             figures["instruction"] = self._instructions.present
             refused = refused or self._instructions.refusal
+        if self._planning is not None:
+            planned = self._planning.counts
+            figures |= {"plans": planned.plans, "steps without a plan": planned.late}
+            figures["planning ms"] = round(planned.latency_ms, 1)
+            warning = warning or self._planning.warning
         missing = sorted(self._loop.missing)
         warning = refused or (f"waiting for {', '.join(missing)}" if missing else warning)
         return warning, figures
 
-    def _load(self) -> tuple[Policy, RobotSpec]:
+    def _load(self) -> tuple[Any, RobotSpec]:
         """Return the policy to step, and the robot that it is for."""
         from rlstack.policies import load_policy  # here: planner nodes need no policy file
 
@@ -193,7 +207,13 @@ class PolicyNode(ManagedNode):
             first = load_policy(path, sha256=checked)
             named = {"robot": robot_name(first.contract, path), "robot_sha256": self.parameters["robot_sha256"]}
             checked, robot = first.sha256, checked_robot(named)
-        return load_policy(path, robot=robot, sha256=checked), robot
+        policy = load_policy(path, robot=robot, sha256=checked)
+        if policy.contract.chunk and self.parameters["asynchronous"] and not self.parameters["lock_step"]:
+            from rlstack.policies.planning import PlanningPolicy
+
+            self._planning = PlanningPolicy(policy)
+            return self._planning, robot
+        return policy, robot
 
     def _proof(self) -> Mapping[str, Any]:
         """Return the policy's verification record; empty if there is none that is trusted."""

@@ -32,6 +32,11 @@ PARAMETERS = (
     INSTRUCTION_PARAMETER,
     Parameter("lock_step", False, "Step once for every observation, on inputs of exactly its stamp."),
     Parameter(
+        "asynchronous",
+        True,
+        "Whether a policy that plans chunks plans the next one while the robot carries out the last; not in lock step.",
+    ),
+    Parameter(
         "stale_after_periods",
         0.0,
         "Age, in periods of the policy or of a slower sensor, from which an input is too old to act on; 0: the policy"

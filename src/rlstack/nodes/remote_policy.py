@@ -15,7 +15,16 @@ from rlstack.policies.served.policy import ServedPolicy
 from rlstack.policies.served.settings import server_settings
 from rlstack.robots import RobotSpec
 
-_NOT_OURS = ("policy", "policy_sha256", "record_sha256", "robot", "instruction", "goal_tolerance_m", "patience_s")
+_NOT_OURS = (
+    "policy",
+    "policy_sha256",
+    "record_sha256",
+    "robot",
+    "instruction",
+    "asynchronous",
+    "goal_tolerance_m",
+    "patience_s",
+)
 
 PARAMETERS = (
     Parameter("server", "", "The policy server, such as lerobot://127.0.0.1:8080?pretrained=/home/me/act&type=act."),

@@ -28,6 +28,11 @@ STATE_PREFIX, NEXT_STATE_PREFIX = "state.", "next_state."
 """Graph names of a recurrent state called ``x`` are ``state.x`` (input) and ``next_state.x`` (output)."""
 
 
+PLAN, ACTION = "chunk.plan", "chunk.action"
+"""Tensors within the graph of a policy that plans chunks: the actions that it plans, (batch, steps, axes), and the
+present one of them, (batch, axes)."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Port:
     """One named input or output of the graph, in SI units as on its topic.
@@ -97,6 +102,10 @@ class Contract:
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     state: tuple[StatePort, ...] = ()
+    chunk: tuple[int, ...] = ()
+    """Of a policy that plans several steps at once: the number of steps and of an action's axes. Its graph names the
+    tensors :data:`PLAN` and :data:`ACTION`, at which it may be cut; where :data:`ACTION` is 0 the robot stays where it
+    is. Empty: it plans each step."""
     envelope: Envelope = field(default_factory=Envelope)
     """What it was trained for, and what its inputs and outputs must be for that to hold."""
     family: dict[str, tuple[float, float]] = field(default_factory=dict)

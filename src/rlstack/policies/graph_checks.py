@@ -10,7 +10,7 @@ import onnx
 from onnx import inliner, numpy_helper
 
 from rlstack.errors import UserError
-from rlstack.policies.contract import NEXT_STATE_PREFIX, STATE_PREFIX, Contract
+from rlstack.policies.contract import ACTION, NEXT_STATE_PREFIX, PLAN, STATE_PREFIX, Contract
 from rlstack.policies.operators import ALLOWED
 
 Shape = tuple[int | str, ...]
@@ -74,6 +74,12 @@ def check_graph(model: onnx.ModelProto, contract: Contract, where: str) -> None:
     constants = {t.name for t in model.graph.initializer} | {t.values.name for t in model.graph.sparse_initializer}
     _check_interface("input", [v for v in model.graph.input if v.name not in constants], inputs, where)
     _check_interface("output", list(model.graph.output), outputs, where)
+    made = {name for node in model.graph.node for name in node.output}
+    if contract.chunk and (len(contract.chunk) != 2 or min(contract.chunk) < 1 or not {PLAN, ACTION} <= made):
+        raise UserError(
+            f"{where}: by the contract it plans chunks {list(contract.chunk)}, but these must be steps and axes, and"
+            f" the graph must name the tensors '{PLAN}' and '{ACTION}'. Export the policy again so that both agree."
+        )
 
 
 def check_content(model: onnx.ModelProto, where: str) -> None:

@@ -70,6 +70,11 @@ class Policy:
         """Batch size: number of robots in a step."""
         return self._batch
 
+    @property
+    def state(self) -> Mapping[str, NDArray[np.float32]]:
+        """The recurrent state (batch, \\*shape) by name, which may be written to."""
+        return self._state
+
     def reset(self, batch: int = 1) -> None:
         """Set the recurrent state to zero, and the batch size to ``batch`` robots.
 
@@ -95,10 +100,6 @@ class Policy:
             )
         for state in self._state.values():
             state[chosen] = 0.0
-
-    def take_state(self, other: Policy) -> None:
-        """Set the recurrent state to that of another policy with the same contract and batch size."""
-        self._state_memory[:] = other._state_memory
 
     def step(self, inputs: Mapping[str, ArrayLike]) -> dict[str, Array]:
         """Return the outputs for ``inputs`` and advance the recurrent state.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +38,44 @@ class Actor(nn.Module):
             memory: (batch, ...) hidden state by name.
         """
         raise TypeError(f"{type(self).__name__} does not define forward")
+
+
+class PlanningActor(Actor):
+    """An actor that plans a chunk of actions, and carries all of it out before it plans the next.
+
+    Args:
+        chunk: Number of actions in a chunk.
+        actions: Number of an action's axes.
+    """
+
+    def __init__(self, chunk: int, actions: int) -> None:
+        super().__init__()
+        self.chunk, self.actions = chunk, actions
+        self.memory = {"ahead": (chunk - 1, actions), "left": (1,)} if chunk > 1 else {}
+
+    @abstractmethod
+    def plan(self, observation: Tensor) -> Tensor:
+        """Return deterministic chunks (batch, chunk, actions) for observations (batch, columns), the next one first."""
+
+    def take(self, planned: Tensor, memory: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the present action (batch, actions) and the rest of the chunk with its length.
+
+        Args:
+            planned: (batch, chunk, actions), which counts where the last chunk is over.
+            memory: The rest of the last chunk.
+        """
+        if self.chunk == 1:
+            return planned[:, 0], {}
+        left = memory["left"]
+        over = (left < 0.5).float()
+        ahead = torch.cat([memory["ahead"], torch.zeros_like(planned[:, :1])], dim=1)
+        chosen = over[:, :, None] * planned + (1.0 - over)[:, :, None] * ahead
+        left = over * (self.chunk - 1) + (1.0 - over) * (left - 1.0)
+        return chosen[:, 0], {"ahead": chosen[:, 1:], "left": left}
+
+    def forward(self, observation: Tensor, memory: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the present action (batch, actions), unclipped, and the next memory; see :class:`Actor`."""
+        return self.take(self.plan(observation), memory)
 
 
 @dataclass(frozen=True)

@@ -26,12 +26,12 @@ from rlstack.policies import (
     load_policy,
     write_policy,
 )
-from rlstack.policies.contract import NEXT_STATE_PREFIX, STATE_PREFIX, Contract, Port
+from rlstack.policies.contract import ACTION, NEXT_STATE_PREFIX, PLAN, STATE_PREFIX, Contract, Port
 from rlstack.policies.family_contract import bind
 from rlstack.robots import RobotSpec, frames
 from rlstack.tasks.core.onnx_tracing import trace_to_onnx
 from rlstack.tasks.core.pipeline import Pipeline
-from rlstack.training.algorithm import Actor
+from rlstack.training.algorithm import Actor, PlanningActor
 
 TOLERANCE = 1e-5
 """Largest difference between the exported graph and the training policy, as a share of the command's range."""
@@ -100,21 +100,43 @@ class PolicyGraph(nn.Module):
         """Map inputs and state, in order, to the command and the next state, in order."""
         named = dict(zip(self.inputs, tensors))
         state = dict(zip(self.memory, tensors[len(self.inputs) :]))
-        command, after = self.step(named, state)
-        return (command, *(after[name] for name in self.memory))
+        command, after, chunk = self._run(named, state)
+        return (command, *(after[name] for name in self.memory), *(chunk[name] for name in self.chunk))
+
+    @property
+    def chunk(self) -> dict[str, tuple[int, ...]]:
+        """Shapes of the tensors at which the graph may be cut by name: the plan and the present action of it, if any.
+
+        They follow the command and the next state among what :meth:`forward` returns.
+        """
+        actor = self.actor
+        if not (isinstance(actor, PlanningActor) and actor.chunk > 1 and self.pipeline.stays):
+            return {}
+        return {PLAN: (actor.chunk, actor.actions), ACTION: (actor.actions,)}
 
     def step(self, inputs: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the command (batch, n) in SI units and the next state by name."""
+        return self._run(inputs, state)[:2]
+
+    def _run(
+        self, inputs: Mapping[str, Tensor], state: Mapping[str, Tensor]
+    ) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
         memory = {n.removeprefix(_PIPELINE): t for n, t in state.items() if n.startswith(_PIPELINE)}
         hidden = {n.removeprefix(_ACTOR): t for n, t in state.items() if n.startswith(_ACTOR)}
         prepared = self.pipeline.prepare({name: valid(name, tensor) for name, tensor in inputs.items()}, memory)
-        action, hidden = self.actor(self.pipeline.observe(prepared, memory), hidden)
+        observation, chunk = self.pipeline.observe(prepared, memory), {}
+        if isinstance(self.actor, PlanningActor):
+            chunk[PLAN] = self.actor.plan(observation)
+            action, hidden = self.actor.take(chunk[PLAN], hidden)
+            chunk[ACTION] = action
+        else:
+            action, hidden = self.actor(observation, hidden)
         action = self.pipeline.clip(torch.where(torch.isnan(action), 0.0, action))
         after = {_PIPELINE + n: t for n, t in self.pipeline.remember(prepared, memory, action).items()}
         after.update({_ACTOR + n: t for n, t in hidden.items()})
         command = self.pipeline.command(action, prepared)
         command = torch.where(_is_finite(command), command, 0.0)
-        return command, {n: torch.where(_is_finite(t), t, state[n]) for n, t in after.items()}
+        return command, {n: torch.where(_is_finite(t), t, state[n]) for n, t in after.items()}, chunk
 
 
 class TorchPolicy:
@@ -153,6 +175,7 @@ class TorchPolicy:
 def make_contract(name: str, task_name: str, task: Any, robot: RobotSpec, graph: PolicyGraph, **facts: Any) -> Contract:
     """Return the contract of a task's policy for a robot; ``facts`` are its training and evaluation entries."""
     facts = {"name": name, "task": task_name, "rate_hz": task.rate_hz, "state": graph.memory, **facts}
+    facts["chunk"] = graph.chunk.get(PLAN, ())
     family = getattr(task, "family", None)
     if family:
         contract = contract_for_family(family, task.inputs, task.outputs, robot=robot.kind, **facts)
@@ -235,6 +258,7 @@ def _to_onnx(graph: PolicyGraph, contract: Contract) -> onnx.ModelProto:
     inputs.update({STATE_PREFIX + name: shape for name, shape in graph.memory.items()})
     outputs = {port.name: port.shape for port in contract.outputs}
     outputs.update({NEXT_STATE_PREFIX + name: shape for name, shape in graph.memory.items()})
+    outputs.update(graph.chunk)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = trace_to_onnx(graph, inputs, outputs)
@@ -244,4 +268,6 @@ def _to_onnx(graph: PolicyGraph, contract: Contract) -> onnx.ModelProto:
                 f"The policy cannot be exported: {warning.filename}, line {warning.lineno}, makes a Python value of a"
                 f" tensor, which would be a constant in the file ({warning.message}). Compute it with tensors."
             )
+    for value in [value for value in model.graph.output if value.name in graph.chunk]:
+        model.graph.output.remove(value)  # it was one in order to be named
     return model

@@ -77,7 +77,8 @@ class _Shadowed:
         self._twin.reset(batch)
 
     def step(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
-        self._twin.take_state(self._policy)
+        for state, value in self._policy.state.items():
+            self._twin.state[state][:] = value
         command, other = self._policy.step(inputs), self._twin.step(inputs)
         name = self.contract.outputs[0].name
         self.differences.append(np.abs(command[name] - other[name]))

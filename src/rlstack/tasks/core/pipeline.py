@@ -80,6 +80,8 @@ class Pipeline(nn.Module):
     maximum: Tensor
     resting_action = 0.0
     """The action near which an untrained policy starts, where its settings give none."""
+    stays = False
+    """Whether the robot stays where it is under actions of 0."""
 
     @property
     def size(self) -> int:

@@ -50,6 +50,8 @@ class ArmPipeline(Pipeline):
         UserError: The arm's joints are not those between its base and its tool.
     """
 
+    stays = True
+
     def __init__(
         self,
         terms: Sequence[Term],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -14,7 +14,7 @@ from rlstack.errors import UserError
 from rlstack.schema import value
 from rlstack.tasks.core.camera_observations import CameraImages, Instruction
 from rlstack.tasks.core.pipeline import Pipeline
-from rlstack.training.algorithm import Actor
+from rlstack.training.algorithm import PlanningActor
 from rlstack.training.language.heads import Head, HeadName, make_head
 from rlstack.training.language.network import Network, NetworkSettings
 from rlstack.training.language.tokeniser import Tokeniser
@@ -96,7 +96,7 @@ class PolicySettings:
     those with AVX-512 BF16."""
 
 
-class LanguageActor(Actor):
+class LanguageActor(PlanningActor):
     """A network with a head, and the rest of its last chunk as memory.
 
     Args:
@@ -107,13 +107,11 @@ class LanguageActor(Actor):
     """
 
     def __init__(self, layout: Layout, words: tuple[str, ...], actions: int, settings: PolicySettings) -> None:
-        super().__init__()
-        self.layout, self.settings, self.actions, self.chunk = layout, settings, actions, settings.chunk
+        super().__init__(settings.chunk, actions)
+        self.layout, self.settings = layout, settings
         self.tokeniser = Tokeniser(words, settings.network.words, layout.length)
         self.network = Network(layout.state, layout.images, self.tokeniser.size, settings.chunk, settings.network)
         self.head: Head = make_head(settings.head, settings.network.width, actions, settings.bins)
-        ahead = settings.chunk - 1
-        self.memory: Mapping[str, tuple[int, ...]] = {"ahead": (ahead, actions), "left": (1,)} if ahead else {}
 
     def seen(self, observation: Tensor) -> Seen:
         """Return what the network gets of observations (batch, columns)."""
@@ -127,18 +125,6 @@ class LanguageActor(Actor):
         return found.float()
 
     def plan(self, observation: Tensor) -> Tensor:
-        """Return deterministic chunks (batch, chunk, actions) for observations (batch, columns)."""
+        """Return deterministic chunks (batch, chunk, actions) for observations (batch, columns), the next one first."""
         planned: Tensor = self.head(self.features(self.seen(observation)))
         return planned
-
-    def forward(self, observation: Tensor, memory: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the present action (batch, actions) and the rest of the chunk with its length."""
-        planned = self.plan(observation)
-        if not self.memory:
-            return planned[:, 0], {}
-        left = memory["left"]
-        over = (left < 0.5).float()
-        ahead = torch.cat([memory["ahead"], torch.zeros_like(planned[:, :1])], dim=1)
-        chosen = over[:, :, None] * planned + (1.0 - over)[:, :, None] * ahead
-        left = over * (self.chunk - 1) + (1.0 - over) * (left - 1.0)
-        return chosen[:, 0], {"ahead": chosen[:, 1:], "left": left}
