@@ -72,7 +72,8 @@ class PolicyNode(ManagedNode):
         """Load the policy and subscribe to exactly the topics that its contract names."""
         from std_srvs.srv import Trigger
 
-        self._policy, robot = (self._given, None) if self._given else self._load()
+        loaded: tuple[Any, RobotSpec | None] = (self._given, None) if self._given else self._load()
+        self._policy, robot = loaded
         contract = self._policy.contract
         if "waypoint" in {port.name for port in contract.outputs}:
             raise UserError(
