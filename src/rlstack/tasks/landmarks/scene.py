@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol
 
 import numpy as np
@@ -9,7 +10,6 @@ from numpy.typing import NDArray
 
 from rlstack.arrays import Array, Index, Mask
 from rlstack.interfaces.signals import INSTRUCTION_BYTES
-from rlstack.robots import frames
 from rlstack.robots.spec import RobotSpec
 from rlstack.sim.landmark_renderer import LandmarkRenderer
 from rlstack.tasks.core.image_streams import ImageStreams
@@ -64,10 +64,13 @@ class Poses:
 
     def state_at(self, world: int, time_s: float) -> Array:
         """Return the pose (7,) of a robot at a time in the last period."""
-        share = float(np.clip(1.0 - (self.time_s[world] - time_s) / self._period_s, 0.0, 1.0))
+        share = min(max(1.0 - (float(self.time_s[world]) - time_s) / self._period_s, 0.0), 1.0)
         one, other = self.before[world], self.state[world]
-        turned = frames.slerp(one[3:], other[3:], share)
-        return np.concatenate([one[:3] + share * (other[:3] - one[:3]), turned])
+        if one[3:] @ other[3:] < 0.0:
+            other = np.concatenate([other[:3], -other[3:]])
+        found: Array = one + share * (other - one)
+        found[3:] /= math.sqrt(float(found[3:] @ found[3:]))  # so little turns in a period that this is the arc
+        return found
 
 
 class LandmarkCameras(ImageStreams):
