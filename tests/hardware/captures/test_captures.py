@@ -86,7 +86,7 @@ def test_what_is_not_a_good_scanner_is_said(peer: RpLidarPeer) -> None:
     with pytest.raises(UserError, match=r"camera of turtlebot3_burger 'back'"):
         Captures(SEEING, {"camera": "back:/dev/video0"})
     with pytest.raises(UserError, match="The camera camera of the robot file gives depth"):
-        Captures(BURGER, {"camera": "/dev/video0"})
+        Captures(BURGER, {"camera": "camera:/dev/video0"})
 
 
 def test_rays_without_a_node_are_not_measured_and_others_take_the_nearest() -> None:
