@@ -65,8 +65,9 @@ class Simulator:
             self._hands[task], self._steps[task] = np.array([-0.1 * (seed % 2), 0.6, 0.1, 1.0], np.float32), 0
         return self._see([task for task, _ in trials])
 
-    def act(self, tasks: list[str], actions: Any) -> Any:
+    def act(self, tasks: list[str], actions: Any, steps: int) -> Any:
         for task, chunk in zip(tasks, actions):
+            chunk = chunk[: steps - self._steps[task]]
             self._hands[task][:3] += 0.01 * chunk[:, :3].sum(axis=0)
             self._steps[task] += len(chunk)
         success = np.array([self._hands[task][0] > 0.05 for task in tasks])

@@ -43,7 +43,9 @@ def test_an_expert_succeeds_and_its_rows_fit_together() -> None:
     with Workers(MADE / "bin" / "python") as workers:
         rows = workers.ask(0, "record", "reach", 2, 8, 0.1, 400, 0)
         states, pictures = workers.ask(0, "begin", [("reach", 1)])
-        _, _, success, steps = workers.ask(0, "act", ["reach"], np.zeros((1, 8, 4), np.float32))
+        _, _, success, steps = workers.ask(0, "act", ["reach"], np.zeros((1, 8, 4), np.float32), 501)
+        for _ in range(63):
+            _, _, _, late = workers.ask(0, "act", ["reach"], np.zeros((1, 8, 4), np.float32), 501)
         with pytest.raises(UserError, match="KeyError"):
             workers.ask(0, "begin", [("fly", 0)])
     assert rows["found"] == 2 and set(rows["episode"]) == {0, 1}
@@ -52,3 +54,4 @@ def test_an_expert_succeeds_and_its_rows_fit_together() -> None:
     assert rows["picture"].shape == (count, SIZE, SIZE, 3) and rows["picture"].std() > 10.0
     assert states.shape == (1, 4) and pictures.shape == (1, SIZE, SIZE, 3)
     assert not success[0] and steps[0] == 8
+    assert late[0] == 501  # beyond Meta-World's own limit

@@ -25,6 +25,10 @@ _TRIALS_SHARE = 0.25
 """Share of the time that is kept for trials."""
 
 
+_EXPERT_STEPS = 400
+"""Longest demonstration; an expert that has not succeeded by then has lost its object."""
+
+
 @dataclass(frozen=True)
 class Options:
     """What is run.
@@ -35,7 +39,7 @@ class Options:
         demonstrations: Of each task.
         stray: Deviation of the noise on what experts do in them, and not on what they show.
         trials: Of each task.
-        steps: Longest trial, and longest demonstration.
+        steps: Longest trial.
         updates: Supervised updates; None: the suite's.
         minutes: Time for everything, of which learning gets what demonstrations leave, without a share for trials;
             None: as long as it takes.
@@ -81,7 +85,7 @@ def _bench(
     check_folder(folder, kept)
     begun = time.monotonic()
     with Workers(python, workers) as processes:
-        recording = Recording(options.demonstrations, CHUNK, options.stray, options.steps, options.seed)
+        recording = Recording(options.demonstrations, CHUNK, options.stray, _EXPERT_STEPS, options.seed)
         tasks = suite.sentences
         record(processes, tasks, folder, recording, lambda done, count: on_progress("demonstrations", done, count))
         limit = float("inf")

@@ -60,7 +60,7 @@ def run_trials(
             planned = _planned(policy, said, [(task, *begun[worker][task]) for worker, task in acting])
             for worker, trials in enumerate(going):
                 if trials:
-                    workers.send(worker, "act", list(trials), np.stack([planned[task] for task in trials]))
+                    workers.send(worker, "act", list(trials), np.stack([planned[task] for task in trials]), steps)
             for worker, trials in enumerate(going):
                 if not trials:
                     continue

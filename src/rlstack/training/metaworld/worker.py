@@ -25,6 +25,9 @@ _RENDERED, _CROP = 128, (16, 42, 84)
 _KEPT = 0.85
 """Share of the noise on the expert's actions that remains one step later."""
 
+_LONGEST = 1_000_000
+"""Steps after which Meta-World would refuse to go on; who calls counts them."""
+
 _HIDDEN = 5
 """A group of geoms that is not drawn."""
 
@@ -52,6 +55,7 @@ class Scene:
         self._environment._freeze_rand_vec = False
         self._environment._set_task_called = True
         self._environment.seeded_rand_vec = True
+        self._environment.max_path_length = _LONGEST
         self._expert_class = ENV_POLICY_MAP[name]
         model = self._environment.model
         model.cam_pos[model.camera(CAMERA).id] = POSITION
@@ -184,12 +188,16 @@ class Worker:
             self._scenes[task].reset(seed)
         return self._see([task for task, _ in trials])
 
-    def act(self, tasks: list[str], actions: Any) -> tuple[Any, Any, Any, Any]:
-        """Apply chunks (N, chunk, 4) until success; return states, pictures, success (N,) and steps (N,) so far."""
+    def act(self, tasks: list[str], actions: Any, steps: int) -> tuple[Any, Any, Any, Any]:
+        """Apply chunks (N, chunk, 4) until success or so many steps of a trial.
+
+        Returns:
+            States, pictures, success (N,) and steps (N,) so far.
+        """
         for task, chunk in zip(tasks, actions):
             scene = self._scenes[task]
             for action in chunk:
-                if not scene.success:
+                if not scene.success and scene.steps < steps:
                     scene.step(action)
         scenes = [self._scenes[task] for task in tasks]
         success = np.array([scene.success for scene in scenes], dtype=bool)
