@@ -65,6 +65,9 @@ EXTRAS = {
     "racing": ["casadi>=3.6"],
     # LEAPP bundles (their initial values), which `rlstack import` reads and `rlstack export` writes; LeRobot's weights
     "leapp": ["safetensors>=0.5"],
+    # published vision-language-action checkpoints: their weights, the tokenisers of their language models, and PEFT's
+    # low-rank adapters, which brings transformers and so needs Python 3.11. The networks are rlstack's own, for export
+    "vla": ['peft>=0.18; python_version >= "3.11"', "safetensors>=0.5", 'tokenizers>=0.21; python_version >= "3.11"'],
     # tasks as Gymnasium environments: the interface that other learning libraries take
     "gym": ["gymnasium>=1.1", "torch>=2.6", "llvmlite>=0.45", "scipy>=1.13"],
     # the same on a GPU; hundreds of MB that a machine without one does not need
@@ -118,6 +121,7 @@ EXTRAS = {
         "mypy>=1.13",
         "onnxscript>=0.5",
         "opencv-python-headless>=4.10",
+        'peft>=0.18; python_version >= "3.11"',
         "pre-commit>=4",
         "pyarrow>=17",
         "pymavlink>=2.4.47",
@@ -133,6 +137,7 @@ EXTRAS = {
         "safetensors>=0.5",
         "skrl>=2.1",
         "stable-baselines3>=2.4",
+        'tokenizers>=0.21; python_version >= "3.11"',
         "types-PyYAML",
         "usd-core>=24.5",  # what stands in for Isaac Sim in the tests reads real USD stages with it
     ],

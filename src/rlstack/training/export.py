@@ -43,6 +43,7 @@ _CONSTANT_SHAPES = (
     "rlstack/control/inverse_kinematics.py",  # number of joints
     "rlstack/tasks/manipulator/camera_observations.py",  # length of the tool's track
     "rlstack/tasks/wheeled_base/exploration/pipeline.py",  # size of the local map
+    "rlstack/training/language/checkpoints/transformer.py",  # numbers of tokens and heads, and their widths
 )
 """Modules in which tracing makes constants of array sizes, which are the same for every input."""
 

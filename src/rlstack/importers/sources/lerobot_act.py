@@ -7,7 +7,6 @@ recurrent states of the policy file, so that it answers one action a step as LeR
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,15 +16,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from rlstack.data.lerobot.processors import ACTION_FEATURE, read_json, read_scales
 from rlstack.errors import UserError
 from rlstack.importers.mapping import NetworkSettings
 from rlstack.importers.network import MAX_BYTES, Network, NetworkInput, check_settings, shown, torch_network
 from rlstack.libraries import import_library
 from rlstack.yaml_files import read_bytes
 
-_STATE, _WORLD, _ACTION = "observation.state", "observation.environment_state", "action"
-_NO_ARITHMETIC = ("rename_observations_processor", "to_batch_processor", "device_processor")
-"""Steps of a processor that leave numbers as they are."""
+_STATE, _WORLD = "observation.state", "observation.environment_state"
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": functional.relu, "gelu": functional.gelu}
 
 
@@ -67,7 +65,7 @@ class Act(nn.Module):
         for number in range(self.layers[1]):
             found = self._decode(f"decoder.layers.{number}", found, asked, seen, where)
         actions = self._linear("action_head", self._norm("decoder.norm", found))[:, : self.used]
-        scale, offset = self.scales[_ACTION]
+        scale, offset = self.scales[ACTION_FEATURE]
         return actions * scale + offset
 
     def _encode(self, layer: str, x: Tensor, where: Tensor) -> Tensor:
@@ -117,14 +115,18 @@ def read_lerobot_act(path: Path, settings: NetworkSettings, folder: Path) -> Net
     check_settings(settings, "lerobot_act")
     path = path if path.is_dir() else path.parent
     hashes: dict[str, str] = {}
-    config = _json(path, "config.json", hashes)
+    config = read_json(path, "config.json", hashes)
     where = str(path)
     try:
         _check(config, where)
         weights = _tensors(path, "model.safetensors", hashes)
         weights = {n.removeprefix("model."): w for n, w in weights.items() if not n.startswith("model.vae_encoder")}
-        act = Act(weights, config, _scales(path, config, hashes))
-        actions = int(config["output_features"][_ACTION]["shape"][0])
+        scales = {
+            name: (torch.from_numpy(scale), torch.from_numpy(offset))
+            for name, (scale, offset) in read_scales(path, config, hashes).items()
+        }
+        act = Act(weights, config, scales)
+        actions = int(config["output_features"][ACTION_FEATURE]["shape"][0])
         network = torch_network(act, sum(act.sizes.values()), {"chunk": (act.used, actions), "taken": (1,)})
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         said = " ".join(str(error).split())[:200]
@@ -148,57 +150,6 @@ def _check(config: Mapping[str, Any], where: str) -> None:
         )
     if config["feedforward_activation"] not in _ACTIVATIONS:
         raise UserError(f"{where}: feedforward_activation '{config['feedforward_activation']}' is unknown.")
-
-
-def _scales(path: Path, config: Mapping[str, Any], hashes: dict[str, str]) -> dict[str, tuple[Tensor, Tensor]]:
-    """Return scale and offset of each input, from its unit to the network's, and of the action, back from it."""
-    found = {}
-    for file, features, step in (
-        ("policy_preprocessor.json", config["input_features"], "normalizer_processor"),
-        ("policy_postprocessor.json", config["output_features"], "unnormalizer_processor"),
-    ):
-        every = _json(path, file, hashes)["steps"]
-        if other := [str(s["registry_name"]) for s in every if s["registry_name"] not in (*_NO_ARITHMETIC, step)]:
-            raise UserError(f"{path / file} has the step {other[0]}, which is not read. Fly it from LeRobot's server.")
-        steps = [s for s in every if s["registry_name"] == step]
-        if len(steps) != 1:
-            raise UserError(f"{path / file} has {len(steps)} steps {step}, and must have one.")
-        about = steps[0]["config"]
-        values = _tensors(path, str(steps[0]["state_file"]), hashes)
-        for name, feature in features.items():
-            mode = about["norm_map"].get(feature["type"], "IDENTITY")
-            middle, half = _range(values, name, mode, float(about["eps"]), int(feature["shape"][0]), str(path / file))
-            if name != _ACTION:
-                found[name] = (1.0 / half, -middle / half)
-            else:
-                found[name] = (values[f"{name}.std"] if mode == "MEAN_STD" else half, middle)
-    return found
-
-
-def _range(
-    values: Mapping[str, Tensor], name: str, mode: str, epsilon: float, size: int, where: str
-) -> tuple[Tensor, Tensor]:
-    if mode == "IDENTITY" or not any(key.startswith(f"{name}.") for key in values):
-        return torch.zeros(size), torch.ones(size)
-    if mode == "MEAN_STD":
-        return values[f"{name}.mean"], values[f"{name}.std"] + epsilon
-    if mode == "MIN_MAX":
-        low, high = values[f"{name}.min"], values[f"{name}.max"]
-        span = torch.where(high == low, torch.full_like(low, epsilon), high - low)
-        return low + 0.5 * span, 0.5 * span
-    raise UserError(f"{where}: {name} is normalised by {mode}; MEAN_STD, MIN_MAX and IDENTITY are read.")
-
-
-def _json(path: Path, name: str, hashes: dict[str, str]) -> dict[str, Any]:
-    data = read_bytes(path / name, "the policy's", 2**20)
-    hashes[name] = hashlib.sha256(data).hexdigest()
-    try:
-        found = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{path / name} is not JSON: {error}.") from error
-    if not isinstance(found, dict):
-        raise UserError(f"{path / name} holds a {type(found).__name__}, not keys.")
-    return found
 
 
 def _tensors(path: Path, name: str, hashes: dict[str, str]) -> dict[str, Tensor]:

@@ -6,7 +6,6 @@ The policy plans chunks of actions (Zhao et al., arXiv 2304.13705) as tokens, by
 
 from __future__ import annotations
 
-import copy
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -100,7 +99,7 @@ class VLASFT:
 
     def actor(self) -> Actor:
         """Return a copy of the current actor."""
-        return copy.deepcopy(self.policy).eval().requires_grad_(False)
+        return self.policy.copied().eval().requires_grad_(False)
 
     def state_dict(self) -> dict[str, Any]:
         """Return network, optimiser and random state; the demonstrations stay in their files."""
@@ -114,9 +113,8 @@ class VLASFT:
 
 def normalise(policy: LanguageActor, shown: ChunkReplay) -> None:
     """Set a policy's normalisation to that of demonstrations."""
-    policy.network.normalise_by(shown.state)
     some = np.linspace(0, len(shown) - 1, min(_STATISTICS, len(shown))).astype(np.intp)
-    policy.network.standardise_by(shown.images(some))
+    policy.normalise_by(shown.state, shown.images(some), shown.action[shown.inside > 0.0])
 
 
 def lessons(shown: ChunkReplay, size: int, generator: torch.Generator) -> Iterator[Lesson]:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from rlstack.errors import UserError
 from rlstack.schema import value
 from rlstack.tasks.core.camera_observations import CameraImages, Instruction
 from rlstack.tasks.core.pipeline import Pipeline
 from rlstack.training.algorithm import PlanningActor
+from rlstack.training.language.checkpoints.opening import CheckpointSettings, Fit, open_checkpoint
+from rlstack.training.language.checkpoints.smolvla import SmolVLAHead, SmolVLANetwork
+from rlstack.training.language.checkpoints.trained import frozen
 from rlstack.training.language.heads import Head, HeadName, make_head
 from rlstack.training.language.network import Network, NetworkSettings
 from rlstack.training.language.tokeniser import Tokeniser
@@ -84,6 +88,8 @@ def layout_of(pipeline: Pipeline, algorithm: str) -> Layout:
 class PolicySettings:
     """The policy's network, head and chunk."""
 
+    checkpoint: CheckpointSettings = CheckpointSettings()
+    """A published network instead of ``network`` and ``head``."""
     network: NetworkSettings = NetworkSettings()
     head: HeadName = "tokens"
     """How actions come from the network: bins of each axis, a flow from noise, or directly."""
@@ -104,14 +110,67 @@ class LanguageActor(PlanningActor):
         words: Vocabulary.
         actions: Action axes.
         settings: Network, head and chunk.
+
+    Raises:
+        UserError: A checkpoint is not whole, or does not fit.
     """
 
     def __init__(self, layout: Layout, words: tuple[str, ...], actions: int, settings: PolicySettings) -> None:
         super().__init__(settings.chunk, actions)
         self.layout, self.settings = layout, settings
         self.tokeniser = Tokeniser(words, settings.network.words, layout.length)
-        self.network = Network(layout.state, layout.images, self.tokeniser.size, settings.chunk, settings.network)
-        self.head: Head = make_head(settings.head, settings.network.width, actions, settings.bins)
+        self._left_out: set[str] = set()
+        """Tensors that are not trained, and stay in the checkpoint's folder."""
+        self.network: Network | SmolVLANetwork
+        self.head: Head
+        if settings.checkpoint.folder:
+            fit = Fit(words, layout.state, layout.images, actions, settings.chunk)
+            self.network, self.head = open_checkpoint(settings.checkpoint, fit)
+            self._left_out = {name for name, _ in frozen(self)}
+        else:
+            self.network = Network(layout.state, layout.images, self.tokeniser.size, settings.chunk, settings.network)
+            self.head = make_head(settings.head, settings.network.width, actions, settings.bins)
+
+    @property
+    def grounded(self) -> Network | None:
+        """The network, if it tells where the things are that words name."""
+        return self.network if isinstance(self.network, Network) else None
+
+    def trained(self) -> list[nn.Parameter]:
+        """Return the parameters that learn."""
+        return [one for one in self.parameters() if one.requires_grad]
+
+    def normalise_by(self, state: Tensor, images: Tensor, actions: Tensor) -> None:
+        """Set the normalisation to that of demonstrations, unless it is to be a checkpoint's.
+
+        Args:
+            state: (samples, columns).
+            images: (samples, cameras, rows, columns, 3).
+            actions: (samples, axes).
+        """
+        if isinstance(self.network, Network):
+            self.network.normalise_by(state)
+            self.network.standardise_by(images)
+        elif self.settings.checkpoint.statistics == "demonstrations":
+            self.network.normalise_by(state)
+            assert isinstance(self.head, SmolVLAHead)
+            self.head.normalise_by(actions)
+
+    def copied(self) -> LanguageActor:
+        """Return a copy that shares what of a checkpoint is not trained."""
+        return copy.deepcopy(self, {id(tensor): tensor for tensor in self._frozen().values()})
+
+    def state_dict(self, *arguments: Any, **options: Any) -> dict[str, Any]:  # type: ignore[override]
+        """Return all tensors but those of a checkpoint that are not trained, which stay in its folder."""
+        return {n: t for n, t in super().state_dict(*arguments, **options).items() if n not in self._left_out}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """Restore what :meth:`state_dict` returned."""
+        return super().load_state_dict({**self._frozen(), **state_dict}, strict, assign)
+
+    def _frozen(self) -> dict[str, Tensor]:
+        held = {**dict(self.named_parameters()), **dict(self.named_buffers())} if self._left_out else {}
+        return {name: held[name] for name in self._left_out}
 
     def seen(self, observation: Tensor) -> Seen:
         """Return what the network gets of observations (batch, columns)."""

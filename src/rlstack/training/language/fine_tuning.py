@@ -25,7 +25,7 @@ class FineTuningSettings(PolicySettings):
     """Settings of learning from one's own trials; network, head and chunk are those of the run to go on from."""
 
     pretrained: str = value("")
-    """Folder of the run to go on from, of vla_sft or another algorithm of this family."""
+    """Folder of the run to go on from, of vla_sft or another algorithm of this family; empty: from the checkpoint."""
     curriculum: bool = False
     """Whether trials of a kind that succeeds about half the time come more often; see
     :class:`rlstack.tasks.core.curriculum.SuccessCurriculum`."""
@@ -75,7 +75,9 @@ class FineTuning:
             UserError: No run is named, or its policy is missing or of another size or vocabulary.
         """
         if not self._loaded:
-            self.policy.load_state_dict(_weights_of(self._pretrained, self.policy))
+            whole = self.policy.settings.checkpoint
+            if self._pretrained or not (whole.folder and whole.statistics == "checkpoint"):
+                self.policy.load_state_dict(_weights_of(self._pretrained, self.policy))
             self._loaded = True
             self.refer()
 
@@ -85,7 +87,7 @@ class FineTuning:
 
     def actor(self) -> Actor:
         """Return a copy of the current actor."""
-        return copy.deepcopy(self.policy).eval().requires_grad_(False)
+        return self.policy.copied().eval().requires_grad_(False)
 
     def state_dict(self) -> dict[str, Any]:
         """Return policy, environment and random state."""
@@ -111,7 +113,8 @@ def _weights_of(pretrained: str, policy: LanguageActor) -> dict[str, Any]:
     where = "algorithm_settings: pretrained:"
     if not pretrained:
         raise UserError(
-            f"{where} is empty: name the folder of a run of vla_sft on this task, such as runs/table_push-001."
+            f"{where} is empty: name the folder of a run of vla_sft on this task, such as runs/table_push-001. A"
+            " checkpoint without such a run needs its own statistics (checkpoint: {statistics: checkpoint})."
         )
     state = load_checkpoint(Path(pretrained))
     learned = state["algorithm"]
@@ -128,7 +131,7 @@ def _weights_of(pretrained: str, policy: LanguageActor) -> dict[str, Any]:
         name = different[0]
         raise UserError(
             f"{where} {pretrained} does not fit: {len(different)} tensors differ, first '{name}', which is"
-            f" {held.get(name, 'missing')} there and {wanted.get(name, 'missing')} here. Give network, head, bins and"
-            " chunk as in its recipe, and the same robot and cameras."
+            f" {held.get(name, 'missing')} there and {wanted.get(name, 'missing')} here. Give network, head, bins,"
+            " chunk and checkpoint as in its recipe, and the same robot and cameras."
         )
     return weights

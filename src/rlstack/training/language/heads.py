@@ -191,54 +191,83 @@ class RegressionHead(Head):
         return share.sqrt() * self.log_std.exp() * temperature
 
 
-class FlowHead(Head):
+class Flow(Head):
     """Transports noise to actions along a velocity, in a few equal steps.
 
+    The flow may have more axes than the actions, which they are filled up to; their log-probability does not count.
+
     Args:
-        width: Width of features.
         axes: Action axes.
+        flow_steps: Steps from noise to an action.
     """
 
-    def __init__(self, width: int, axes: int) -> None:
+    def __init__(self, axes: int, flow_steps: int = _FLOW_STEPS) -> None:
         super().__init__()
-        self.axes = axes
-        self.velocity = nn.Sequential(nn.Linear(width + axes + 3, 2 * width), nn.ReLU(), nn.Linear(2 * width, axes))
-        self.noise = nn.Linear(width, axes)
-        nn.init.zeros_(self.noise.weight)
-        nn.init.zeros_(self.noise.bias)
+        self.axes, self.flow_steps = axes, flow_steps
+
+    @abstractmethod
+    def still(self, features: Tensor) -> Tensor:
+        """Return zeros of the shape of the noise for these features: (batch, steps, axes of the flow)."""
+
+    @abstractmethod
+    def velocity_at(self, features: Tensor, now: Tensor, time: Tensor) -> Tensor:
+        """Return the velocity (batch, steps, axes of the flow) where the flow is ``now``.
+
+        Args:
+            features: Of the network.
+            now: (batch, steps, axes of the flow).
+            time: (batch or 1, 1, 1) from 0, noise, to 1, actions.
+        """
+
+    @abstractmethod
+    def spread(self, features: Tensor) -> Tensor:
+        """Return what widens or narrows the noise of each step where actions are sampled: (batch, steps, axes)."""
+
+    def inner(self, actions: Tensor) -> Tensor:
+        """Return actions (batch, steps, axes) as where the flow ends."""
+        return actions
+
+    def outer(self, end: Tensor) -> Tensor:
+        """Return the actions (batch, steps, axes) of where the flow ends."""
+        return end
+
+    def times(self, count: int, generator: torch.Generator | None) -> Tensor:
+        """Return random times (count, 1, 1) to learn at."""
+        return torch.rand((count, 1, 1), generator=generator)
 
     def loss(self, features: Tensor, actions: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Return the squared error (batch, steps) of the velocity at a random time between noise and actions."""
-        time = torch.rand((len(actions), 1, 1), generator=generator)
-        noise = torch.randn(actions.shape, generator=generator)
-        between = (1.0 - time) * noise + time * actions
-        return (self._velocity(features, between, time) - (actions - noise)).square().sum(dim=-1)
+        time, end = self.times(len(actions), generator), self.inner(actions)
+        noise = torch.randn(end.shape, generator=generator)
+        between = (1.0 - time) * noise + time * end
+        wrong = self.velocity_at(features, between, time) - (end - noise)
+        return wrong[..., : self.axes].square().sum(dim=-1)
 
     def forward(self, features: Tensor, noise: Tensor | None = None) -> Tensor:
-        """Return the actions (batch, steps, axes) that ``noise`` of that shape becomes; None: zeros, its mean."""
-        now = torch.zeros_like(features[..., : self.axes]) if noise is None else noise
-        for k in range(_FLOW_STEPS):
+        """Return the actions (batch, steps, axes) that ``noise`` becomes; None: zeros, its mean."""
+        now = self.still(features) if noise is None else noise
+        for k in range(self.flow_steps):
             now = self._next(features, now, k)
-        return now
+        return self.outer(now)
 
     def sample(
         self, features: Tensor, temperature: float, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
         """Return sampled actions (batch, steps, axes) and the chain (batch, steps, axes, flow steps + 1) to them."""
-        chain = [torch.randn((*features.shape[:-1], self.axes), generator=generator)]
-        std = self._std(features, temperature)
-        for k in range(_FLOW_STEPS):
-            noise = torch.randn(chain[0].shape, generator=generator)
+        shape, std = self.still(features).shape, self._std(features, temperature)
+        std = functional.pad(std, (0, shape[-1] - self.axes))
+        chain = [torch.randn(shape, generator=generator)]
+        for k in range(self.flow_steps):
+            noise = torch.randn(shape, generator=generator)
             chain.append(self._next(features, chain[-1], k) + std * noise)
-        return chain[-1], torch.stack(chain, dim=-1)
+        return self.outer(chain[-1]), torch.stack(chain, dim=-1)
 
     def log_prob(self, features: Tensor, choice: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
         """Return the log-probability of the chain given its first noise, and its entropy, both (batch, steps, axes)."""
         std = self._std(features, temperature)
-        found = torch.zeros(choice.shape[:-1])
-        for k in range(_FLOW_STEPS):
-            found = found + _gaussian(choice[..., k + 1], self._next(features, choice[..., k], k), std)
-        entropy = _FLOW_STEPS * (torch.log(std) + 0.5 * math.log(2.0 * math.pi * math.e))
+        means = self.distribution(features, choice)
+        found = _gaussian(choice[..., : self.axes, 1:], means, std[..., None]).sum(dim=-1)
+        entropy = self.flow_steps * (torch.log(std) + 0.5 * math.log(2.0 * math.pi * math.e))
         return found, entropy
 
     def divergence(self, features: Tensor, reference: Tensor, choice: Tensor) -> Tensor:
@@ -248,17 +277,44 @@ class FlowHead(Head):
 
     def distribution(self, features: Tensor, choice: Tensor) -> Tensor:
         """Return the chain's means (batch, steps, axes, flow steps)."""
-        return torch.stack([self._next(features, choice[..., k], k) for k in range(_FLOW_STEPS)], dim=-1)
+        means = [self._next(features, choice[..., k], k)[..., : self.axes] for k in range(self.flow_steps)]
+        return torch.stack(means, dim=-1)
 
     def _std(self, features: Tensor, temperature: float) -> Tensor:
         """Return the deviation (batch, steps, axes) of the noise in each step of the chain."""
-        return _CHAIN_STD * temperature * torch.exp(torch.tanh(self.noise(features)))
+        return _CHAIN_STD * temperature * torch.exp(torch.tanh(self.spread(features)))
 
     def _next(self, features: Tensor, now: Tensor, k: int) -> Tensor:
-        time = torch.full((1, 1, 1), k / _FLOW_STEPS, dtype=features.dtype)
-        return now + self._velocity(features, now, time) * (1.0 / _FLOW_STEPS)
+        time = torch.full((1, 1, 1), k / self.flow_steps, dtype=features.dtype)
+        return now + self.velocity_at(features, now, time) * (1.0 / self.flow_steps)
 
-    def _velocity(self, features: Tensor, now: Tensor, time: Tensor) -> Tensor:
+
+class FlowHead(Flow):
+    """A flow whose velocity is that of dense layers, for each step by itself.
+
+    Args:
+        width: Width of features.
+        axes: Action axes.
+    """
+
+    def __init__(self, width: int, axes: int) -> None:
+        super().__init__(axes)
+        self.velocity = nn.Sequential(nn.Linear(width + axes + 3, 2 * width), nn.ReLU(), nn.Linear(2 * width, axes))
+        self.noise = nn.Linear(width, axes)
+        nn.init.zeros_(self.noise.weight)
+        nn.init.zeros_(self.noise.bias)
+
+    def spread(self, features: Tensor) -> Tensor:
+        """Return what widens or narrows the noise: (batch, steps, axes)."""
+        found: Tensor = self.noise(features)
+        return found
+
+    def still(self, features: Tensor) -> Tensor:
+        """Return zeros (batch, steps, axes)."""
+        return torch.zeros_like(features[..., : self.axes])
+
+    def velocity_at(self, features: Tensor, now: Tensor, time: Tensor) -> Tensor:
+        """Return the velocity (batch, steps, axes) where the flow is ``now``."""
         angle = time * (0.5 * math.pi)
         when = torch.cat([time, torch.cos(angle), torch.sin(angle)], dim=-1)
         when = when + torch.zeros_like(features[..., :3])

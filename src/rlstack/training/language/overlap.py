@@ -38,7 +38,7 @@ class OverlappedPolicyGradient:
 
     def __init__(self, settings: PolicyGradientSettings, policy: LanguageActor, generator: torch.Generator) -> None:
         self.policy, self._settings = policy, settings
-        self._twin = copy.deepcopy(policy)
+        self._twin = policy.copied()
         """The policy that learns, as the other process had it when it was last asked."""
         seed = int(torch.randint(2**31, (), generator=generator))
         self._learner = PolicyGradient(settings, self._twin, torch.Generator().manual_seed(seed))

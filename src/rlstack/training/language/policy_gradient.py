@@ -56,9 +56,10 @@ class PolicyGradient:
 
     def __init__(self, settings: PolicyGradientSettings, policy: LanguageActor, generator: torch.Generator) -> None:
         self.settings, self.policy, self.generator = settings, policy, generator
-        named = dict(policy.head.named_parameters())
+        named = {name: one for name, one in policy.head.named_parameters() if one.requires_grad}
+        others = [one for one in policy.network.parameters() if one.requires_grad]
         spread = [named.pop("log_std")] if "log_std" in named else []
-        groups = (([*policy.network.parameters()], 1.0), ([*named.values()], settings.head_rate), (spread, _STD_RATE))
+        groups = ((others, 1.0), ([*named.values()], settings.head_rate), (spread, _STD_RATE))
         found = [{"params": some, "factor": factor} for some, factor in groups if some]
         self._optimiser = Adam(found, lr=settings.learning_rate, eps=1e-5)
         self._reference: LanguageActor | None = None
@@ -66,7 +67,7 @@ class PolicyGradient:
     def refer(self) -> None:
         """Keep the present policy as the reference of the KL divergence, if that has a weight."""
         if self.settings.kl:
-            self._reference = copy.deepcopy(self.policy).requires_grad_(False)
+            self._reference = self.policy.copied().requires_grad_(False)
 
     def update(self, chunks: dict[str, Any], advantage: Tensor, share: float) -> dict[str, float]:
         """Update the policy on chunks (n, ...) by name, as of :class:`.Chunks`, and their advantages (n,).

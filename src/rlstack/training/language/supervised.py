@@ -33,7 +33,7 @@ class SupervisedSettings(PolicySettings):
     """Batches whose gradients make an update."""
     labels: float = value(3.0, at_least=0.0)
     """Weight of the loss on where the object and its goal are, which only a simulator knows, in training; 0: learn from
-    actions alone."""
+    actions alone. A checkpoint's network always does."""
     looking: float = value(0.2, at_least=0.0, at_most=0.9)
     """Share of the updates, from the beginning, that learn labels alone, by colours: it is cheap, and grounds words."""
     looking_rate: float = value(3e-3, above=0.0)
@@ -70,9 +70,10 @@ class Supervised:
         self, settings: SupervisedSettings, actor: LanguageActor, generator: torch.Generator, labels: int = 0
     ) -> None:
         self.settings, self.actor, self.generator = settings, actor, generator
-        self._guess = nn.Linear(settings.network.width, labels) if labels and settings.labels else None
+        guesses = labels and settings.labels and actor.grounded
+        self._guess = nn.Linear(settings.network.width, labels) if guesses else None
         guess = [] if self._guess is None else [*self._guess.parameters()]
-        self._parameters = [*actor.parameters(), *guess]
+        self._parameters = [*actor.trained(), *guess]
         self._optimiser = AdamW(self._parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay)
 
     def update(self, lessons: Iterator[Lesson], share: float) -> dict[str, Tensor]:
@@ -95,11 +96,12 @@ class Supervised:
             seen, actions, inside, labels = next(lessons)
             seen = seen._replace(images=augmented(seen.images, settings.shift, settings.brightness, self.generator))
             loss, losses, place = torch.zeros(()), dict[str, Tensor](), Tensor()
+            grounded = self.actor.grounded
             with reduced(settings.precision):
-                if looks:
-                    place = self.actor.network.place(*seen)
+                if looks and grounded:
+                    place = grounded.place(*seen)
                 else:
-                    features, place = self.actor.network.both(*seen)
+                    features, place = grounded.both(*seen) if grounded else (self.actor.features(seen), place)
                     wrong = self.actor.head.loss(features, actions, self.generator)
                     loss = (wrong * inside).sum() / inside.sum()
                     losses["actions"] = loss.detach()

@@ -85,10 +85,8 @@ def learn(suite: Suite, folder: Path, seed: int, updates: int, limit_s: float, o
     torch.manual_seed(seed)
     policy, generator = make_policy(suite), torch.Generator().manual_seed(seed)
     shown = Demonstrations(folder, suite.sentences, policy)
-    policy.network.normalise_by(shown.state)
-    policy.network.standardise_by(
-        shown.pictures(torch.linspace(0, len(shown) - 1, min(_STATISTICS, len(shown))).long())
-    )
+    some = torch.linspace(0, len(shown) - 1, min(_STATISTICS, len(shown))).long()
+    policy.normalise_by(shown.state, shown.pictures(some), shown.action.reshape(-1, AXES))
     learner = Supervised(SETTINGS, policy, generator, LABELS)
     far, file = Learned(curve=[]), folder / CHECKPOINT
     if file.is_file():

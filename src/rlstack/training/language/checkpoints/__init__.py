@@ -1,0 +1,1 @@
+"""Vision-language-action networks whose weights come from published checkpoints."""

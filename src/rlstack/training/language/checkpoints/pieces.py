@@ -1,0 +1,122 @@
+"""A checkpoint's own tokens for each word that a policy knows, so that its graph needs no tokeniser but the words'.
+
+Tokenisers of language models split text at spaces first; so the tokens of a word after a space do not depend on its
+neighbours, and a table has all of them. Whether that is so is tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlstack.errors import UserError
+from rlstack.libraries import import_library
+from rlstack.training.language.checkpoints.weights import EXTRA
+
+FILE = "tokenizer.json"
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Tokens of a checkpoint for the words of a vocabulary.
+
+    Args:
+        first: (words + 2, most) tokens of a word that begins a sentence, by the number of the graph's own tokeniser; 0
+            after their end, and for no word.
+        first_there: 1 where there is one.
+        after: (words + 2, most) tokens of a word that follows another.
+        after_there: 1 where there is one.
+        before: Tokens before a sentence.
+        end: Tokens after it.
+    """
+
+    first: Tensor
+    first_there: Tensor
+    after: Tensor
+    after_there: Tensor
+    before: tuple[int, ...]
+    end: tuple[int, ...]
+
+    def of(self, numbers: Sequence[int]) -> list[int]:
+        """Return the tokens of a sentence, whose words are numbered by the graph's own tokeniser."""
+        found = list(self.before)
+        for place, number in enumerate(numbers):
+            table, there = (self.after, self.after_there) if place else (self.first, self.first_there)
+            found += table[number, : int(there[number].sum())].tolist()
+        return [*found, *self.end]
+
+
+def read_pieces(folder: Path, words: Sequence[str], before: str = "", end: str = "", special: bool = True) -> Pieces:
+    """Return the tokens of words by a tokeniser's file.
+
+    Args:
+        folder: With ``tokenizer.json``.
+        words: The vocabulary.
+        before: Text before each sentence.
+        end: Text after each sentence.
+        special: Whether the tokeniser adds its own tokens around the text.
+
+    Raises:
+        UserError: There is no tokeniser, or its tokens of a word depend on the words around it.
+    """
+    path = folder / FILE
+    if not path.is_file():
+        raise UserError(f"{folder} has no {FILE}: copy the tokeniser's file of the checkpoint's language model there.")
+    try:
+        tokeniser = import_library("tokenizers", EXTRA).Tokenizer.from_file(str(path))
+    except UserError:
+        raise
+    except Exception as error:  # the library raises bare Exceptions
+        raise UserError(f"{path} is not a tokeniser's file ({error}): copy it again.") from error
+    tokeniser.no_padding()
+    tokeniser.no_truncation()
+
+    def parts(words: Sequence[str]) -> list[list[int]]:
+        return _parts(tokeniser.encode(before + " ".join(words) + end, add_special_tokens=special), before, words)
+
+    lead, *_, tail = parts([words[0]])
+    firsts, afters = [], []
+    for word in words:
+        _, first, after, _ = parts([word, word])
+        if not first or not after:
+            raise UserError(f"{path} has no tokens for the word '{word}'.")
+        firsts.append(first)
+        afters.append(after)
+    made = Pieces(*_padded(firsts), *_padded(afters), tuple(lead), tuple(tail))
+    for said in (words, words[::-1]):
+        meant = tokeniser.encode(before + " ".join(said) + end, add_special_tokens=special).ids
+        if made.of([words.index(word) + 2 for word in said]) != meant:
+            raise UserError(
+                f"{path}: its tokens of words depend on the words around them, so that they cannot be a"
+                " table in a policy file: choose a checkpoint whose tokeniser splits text at spaces."
+            )
+    return made
+
+
+def _parts(found: Any, before: str, words: Sequence[str]) -> list[list[int]]:
+    """Return the tokens before the words, of each word, and after them, by where each token ends in the text."""
+    ends = [len(before)]
+    for word in words:
+        ends.append(ends[-1] + len(word) + (len(ends) > 1))
+    parts: list[list[int]] = [[] for _ in range(len(ends) + 1)]
+    begun = False
+    for token, (_, end), own in zip(found.ids, found.offsets, found.special_tokens_mask):
+        begun = begun or not own
+        place = (len(ends) if begun else 0) if own else sum(end > one for one in ends)
+        parts[place].append(token)
+    return parts
+
+
+def _padded(rows: list[list[int]]) -> tuple[Tensor, Tensor]:
+    """Return (rows + 2, most) tokens with two rows of none in front, and 1 where there is a token."""
+    most = max(len(row) for row in rows)
+    table, there = torch.zeros(len(rows) + 2, most, dtype=torch.long), torch.zeros(len(rows) + 2, most)
+    for k, row in enumerate(rows, 2):
+        table[k, : len(row)] = torch.tensor(row)
+        there[k, : len(row)] = 1.0
+    return table, there
