@@ -22,8 +22,9 @@ from rlstack.tasks.catalog.arm_stack import StackTask
 from rlstack.tasks.manipulator.environment import ArmEnvironment
 from rlstack.tasks.manipulator.task import ArmTask
 from rlstack.tasks.manipulator.trials import ArmNoise, Motion
-from rlstack.training.dataset_demonstrations import ACTION, OBSERVATION, SUCCESS, frame_features, recorded
+from rlstack.training.dataset_demonstrations import ACTION, OBSERVATION, SUCCESS, check_values, frame_features, recorded
 from rlstack.training.demonstrations import open_demonstrations
+from tests.support.arms import small_panda
 
 EXACT = ArmNoise(joint_rad=0.0, joint_velocity_rad_s=0.0, object_m=0.0, object_rad=0.0)
 """What is sensed says then whether it is done as the simulator itself does."""
@@ -34,6 +35,18 @@ def arms() -> ArmEnvironment:
     task = PushTask(rewards="sparse", noise=EXACT)
     robot = task.reference(load_robot("panda"))
     return task.environment(robot, task.pipeline(robot), 4, "cpu", 0)
+
+
+def test_refuses_other_units_and_scales() -> None:
+    robot = small_panda(16)
+    rest = np.tile([drive.rest for drive in robot.drives], (3, 1)).astype(np.float32)
+    environment = SimpleNamespace(robot=robot)
+    fits = {"observation.joint_position": rest, "action": np.full((3, 3), -1.0, np.float32)}
+    check_values(fits, environment, "here")
+    with pytest.raises(UserError, match=r"here: panda_joint2 goes from -45 .* its unit or its zero is another one"):
+        check_values({**fits, "observation.joint_position": np.rad2deg(rest)}, environment, "here")
+    with pytest.raises(UserError, match=r"its actions reach 50, and the task's are -1 to 1"):
+        check_values({**fits, "action": 50.0 * fits["action"]}, environment, "here")
 
 
 def record(path: Path, environment: ArmEnvironment, wanted: int, task: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,7 @@ def test_demonstrations_show_the_experts_actions_without_its_noise(tmp_path: Pat
 def test_learns_what_demo_record_writes(tmp_path: Path) -> None:
     task = replace(TASK, episode_s=4.0)
     record(tmp_path / "shown", "table_push", task, PANDA, lambda station: Choice(station.expert()), 1, seed=1)
-    settings = replace(SFT, demonstrations=1, dataset=str(tmp_path / "shown"), labels=0.0)
+    settings = replace(SFT, demonstrations=1, dataset=(str(tmp_path / "shown"),), labels=0.0)
     one = VLASFT(settings, environment(1, task))
     one.open(tmp_path)
     shown, frames = one._shown, Dataset(tmp_path / "shown").read(0)
@@ -101,6 +102,33 @@ def test_learns_what_demo_record_writes(tmp_path: Path) -> None:
     assert np.isfinite(one.iterate(0.5).scalars["loss/actions"])
     with pytest.raises(ValueError, match="labels: 1 is not allowed with dataset"):
         replace(settings, labels=1.0)
+
+    # a mixture, of which one part was copied before the run was killed
+    shutil.copytree(tmp_path / "shown", tmp_path / "more")
+    mixed = replace(settings, dataset=(f"{tmp_path / 'more'}:0.2", f"{tmp_path / 'shown'}:0.6"), demonstrations=9)
+    run = tmp_path / "run"
+    (run / "chunks-0").mkdir(parents=True)
+    for file in (tmp_path / "chunks-0").iterdir():
+        shutil.copy(file, run / "chunks-0")
+    (run / "chunks-0" / "dataset").unlink()
+    other = VLASFT(mixed, environment(1, task))
+    other.open(run)
+    both = other._shown
+    assert both is not None and len(both) == 2 * len(shown)
+    drawn = both.draw(4000, torch.Generator().manual_seed(0))
+    assert (drawn >= len(shown)).float().mean() == pytest.approx(0.75, abs=0.03)
+    assert set(drawn.tolist()) == set(range(len(both)))
+    index = np.array([len(shown) + 3, 2, len(shown)])
+    assert np.array_equal(both.images(index)[:, 0].numpy(), images[[3, 2, 0]])
+    shutil.rmtree(tmp_path / "more")  # the run has its own copy
+    other.open(run)
+    for named, match in (
+        (("a:1", "b"), "b has no weight, and others have"),
+        (("a:1", "b:0"), "weights must be above 0"),
+        (("a:1", "a:2"), "name each folder once"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            replace(settings, dataset=named)
 
 
 @pytest.mark.parametrize(("head", "scale"), [("tokens", 4.0), ("flow", 1.5)])

@@ -32,6 +32,9 @@ from rlstack.training.hindsight_replay import Rows
 OBSERVATION = "observation."
 SUCCESS = "next.success"
 
+_SLACK = 0.1
+"""Share of a joint's range that a recording may lie beyond it, by calibration or a push."""
+
 
 def frame_features(environment: Any) -> dict[str, Feature]:
     """Return the features of a task's demonstration frames, as described above; images are the robot's cameras'."""
@@ -93,19 +96,25 @@ def fitting(path: Path, environment: Any, features: dict[str, Feature]) -> tuple
     return held, tuple(features)
 
 
-def successful(held: Dataset, wanted: int) -> list[int]:
+def successful(held: Dataset, wanted: int, least: int | None = None) -> list[int]:
     """Return the numbers of the first successful demonstrations; report on stderr how many were skipped.
 
+    Args:
+        held: The dataset.
+        wanted: Number of them.
+        least: Number of them that suffices; None: all that are wanted.
+
     Raises:
-        UserError: There are fewer than ``wanted``.
+        UserError: There are too few.
     """
     done = (number for number in range(len(held)) if _succeeded(held, number))
     found = list(islice(done, wanted))
-    if len(found) < wanted:
+    if len(found) < (wanted if least is None else least):
         some = f", of which {len(found)} succeeded" if len(found) < len(held) else ""
         raise UserError(
-            f"{held.path} has {len(held)} demonstrations{some}, but {wanted} are required: set"
-            f" fewer (--algorithm-settings.demonstrations {len(found)})."
+            f"{held.path} has {len(held)} demonstrations{some}, but"
+            f" {wanted if least is None else least} are required: set fewer (--algorithm-settings.demonstrations"
+            f" {len(found)})."
         )
     if found and (missed := found[-1] + 1 - len(found)):
         print(f"{held.path}: {missed} demonstrations did not succeed and are skipped.", file=sys.stderr)
@@ -114,6 +123,25 @@ def successful(held: Dataset, wanted: int) -> list[int]:
 
 def _succeeded(held: Dataset, number: int) -> bool:
     return bool(held.read(number, [SUCCESS], start=held.episodes[number].length - 1)[SUCCESS].any())
+
+
+def check_values(frames: Mapping[str, np.ndarray], environment: Any, where: str) -> None:
+    """Raise ``UserError`` if an episode's joints or actions are beyond the robot's: they have another unit or range."""
+    joints = frames.get(f"{OBSERVATION}joint_position")
+    for drive, seen in zip(environment.robot.drives, () if joints is None else joints.T):
+        low, high = drive.lower, drive.upper
+        slack = _SLACK * (high - low)
+        if len(seen) and (seen.min() < low - slack or seen.max() > high + slack):
+            raise UserError(
+                f"{where}: {drive.name} goes from {seen.min():.3g} to {seen.max():.3g}, and the robot's from"
+                f" {low:.3g} to {high:.3g}: its unit or its zero is another one, and it does not fit."
+            )
+    motions = np.asarray(frames[ACTION])
+    if len(motions) and np.abs(motions).max() > 1.0 + _SLACK:
+        raise UserError(
+            f"{where}: its actions reach {np.abs(motions).max():.3g}, and the task's are -1 to 1: they have another"
+            " scale, and do not fit."
+        )
 
 
 def steps_of_frames(

@@ -20,7 +20,7 @@ from rlstack.tasks.core.learning_environment import LearningEnvironment
 from rlstack.training.algorithm import Actor, IterationResult
 from rlstack.training.algorithms.bc import checked_losses
 from rlstack.training.language.actor import LanguageActor, layout_of
-from rlstack.training.language.demonstrations import ChunkReplay, copy_chunks, labels_size, open_chunks
+from rlstack.training.language.demonstrations import ChunkReplay, copy_chunks, labels_size, open_chunks, parts_of
 from rlstack.training.language.supervised import Lesson, Supervised, SupervisedSettings
 
 _UPDATES = 10
@@ -34,14 +34,16 @@ class VLASFTSettings(SupervisedSettings):
     """Settings of supervised fine-tuning."""
 
     demonstrations: int = value(2000, at_least=1)
-    """Number of successful episodes to learn from."""
-    dataset: str = ""
-    """Folder of a LeRobot dataset that holds them; empty: from the task's scripted expert."""
+    """Number of successful episodes to learn from; of datasets: at most so many of each."""
+    dataset: tuple[str, ...] = ()
+    """Folders of LeRobot datasets that hold them, each with its weight in a mixture or without, such as runs/a:0.7;
+    empty: from the task's scripted expert."""
     stray: float = value(0.3, at_least=0.0)
     """Standard deviation of the noise on the expert's executed actions, 0 to 1."""
 
     def __post_init__(self) -> None:
-        if self.dataset and self.labels:
+        parts_of(self.dataset)
+        if self.dataset and self.labels and not self.checkpoint.folder:
             raise ValueError(
                 f"labels: {self.labels:g} is not allowed with dataset: its frames lack the object's place: set it to 0."
             )
@@ -120,7 +122,7 @@ def normalise(policy: LanguageActor, shown: ChunkReplay) -> None:
 def lessons(shown: ChunkReplay, size: int, generator: torch.Generator) -> Iterator[Lesson]:
     """Yield random chunks."""
     while True:
-        drawn = torch.randint(len(shown), (size,), generator=generator)
+        drawn = shown.draw(size, generator)
         yield Lesson(shown.seen(drawn), shown.action[drawn], shown.inside[drawn], shown.labels[drawn])
 
 

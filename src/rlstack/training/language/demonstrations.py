@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +12,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rlstack.data.lerobot import Dataset
 from rlstack.data.replay import ReplayBuffer, ReplayReader, ReplaySpec, fields
-from rlstack.data.replay.storage import SPEC_FILE
 from rlstack.errors import UserError
+from rlstack.files import write_atomically
 from rlstack.tasks.core.pipeline import Tensors
-from rlstack.training.dataset_demonstrations import fitting, frame_features, steps_of_frames, successful
+from rlstack.training.dataset_demonstrations import check_values, fitting, frame_features, steps_of_frames, successful
 from rlstack.training.hindsight_replay import Rows, each, keep_episode
 from rlstack.training.language.actor import LanguageActor, Layout, Seen
 
@@ -30,6 +33,10 @@ _AFTER_SUCCESS = 3
 """Chunks after success in a demonstration, which show the policy to leave what is done."""
 _TRIES = 20
 """Largest number of attempted episodes for each wanted demonstration."""
+_WEIGHT = re.compile(r"(.+):([-+.\deE]+)")
+"""A dataset's folder and its weight."""
+_WHOLE = "dataset"
+"""File in a replay buffer's folder that says which dataset was copied, once all of it was."""
 _TOGETHER = 256
 """Steps whose images are in memory at once."""
 
@@ -38,17 +45,24 @@ class ChunkReplay:
     """Demonstrations in chunks, whose images stay on disk; all else is in memory.
 
     Args:
-        reader: Their replay buffer.
+        folders: Of their replay buffers.
         actor: Its tokeniser reads the instructions.
+        weights: Share of each buffer among drawn chunks, relative to each other; none: all chunks are drawn alike.
     """
 
-    def __init__(self, reader: ReplayReader, actor: LanguageActor) -> None:
-        self._reader, self._index = reader, reader.indices()
+    def __init__(self, folders: Sequence[Path], actor: LanguageActor, weights: Sequence[float] = ()) -> None:
+        self._readers = [ReplayReader(folder) for folder in folders]
+        indices = [reader.indices() for reader in self._readers]
+        self._index = np.concatenate(indices)
+        counts = [len(index) for index in indices]
+        self._begins = np.cumsum([0, *counts])
+        self._shares = torch.tensor(weights or counts, dtype=torch.float64)
         found: dict[str, list[NDArray[Any]]] = {}
-        for some in np.split(self._index, range(_TOGETHER, len(self._index), _TOGETHER)):
-            rows = reader.gather(some)
-            for name in ("state", "instruction", "labels", "action", "inside"):
-                found.setdefault(name, []).append(rows[name])
+        for reader, index in zip(self._readers, indices):
+            for some in np.split(index, range(_TOGETHER, len(index), _TOGETHER)):
+                rows = reader.gather(some)
+                for name in ("state", "instruction", "labels", "action", "inside"):
+                    found.setdefault(name, []).append(rows[name])
         self.state, said, self.labels, self.action, self.inside = (
             torch.from_numpy(np.concatenate(rows)) for rows in found.values()
         )
@@ -61,7 +75,20 @@ class ChunkReplay:
 
     def images(self, index: NDArray[np.intp]) -> Tensor:
         """Return the images (n, cameras, rows, columns, 3) of some chunks, uint8."""
-        return torch.from_numpy(self._reader.observe(self._index[index])["pictures"])
+        whose = np.searchsorted(self._begins, index, side="right") - 1
+        found = np.empty((len(index), *self._readers[0].spec.observations["pictures"].shape), np.uint8)
+        for number in np.unique(whose):
+            mine = whose == number
+            found[mine] = self._readers[number].observe(self._index[index[mine]])["pictures"]
+        return torch.from_numpy(found)
+
+    def draw(self, count: int, generator: torch.Generator) -> Tensor:
+        """Return the numbers (count,) of random chunks."""
+        if len(self._readers) == 1:
+            return torch.randint(len(self), (count,), generator=generator)
+        whose = torch.multinomial(self._shares, count, replacement=True, generator=generator)
+        begins, ends = (torch.from_numpy(some)[whose] for some in (self._begins[:-1], self._begins[1:]))
+        return (begins + (torch.rand(count, generator=generator, dtype=torch.float64) * (ends - begins))).long()
 
     def seen(self, index: Tensor) -> Seen:
         """Return what the network gets at the beginning of some chunks."""
@@ -104,28 +131,67 @@ def open_chunks(
         held = len(buffer.episodes())
         if held < wanted:
             _demonstrate(environment, actor, buffer, wanted, held, stray, generator)
-    return ChunkReplay(ReplayReader(folder / FOLDER), actor)
+    return ChunkReplay([folder / FOLDER], actor)
 
 
-def copy_chunks(environment: Any, actor: LanguageActor, folder: Path, wanted: int, dataset: str) -> ChunkReplay:
-    """Copy demonstrations of a LeRobot dataset into a run's folder and return them; existing ones are reused.
-
-    Every frame begins a chunk. Its labels are 0, since a dataset does not hold them.
+def parts_of(datasets: Sequence[str]) -> tuple[list[str], list[float]]:
+    """Return folders and weights of datasets such as ``runs/a:0.7``; no weights if none has one.
 
     Raises:
-        UserError: The dataset is of another robot, rate, camera, task or motion, or has fewer.
+        ValueError: Some have a weight and others none, one is not positive, or a folder comes twice.
     """
-    where = folder / FOLDER
-    if (where / SPEC_FILE).is_file() and len((there := ReplayReader(where)).episodes()) >= wanted:
-        return ChunkReplay(there, actor)  # the dataset may be gone by now
-    held, names = fitting(Path(dataset), environment, frame_features(environment))
-    good = successful(held, wanted)
-    steps = sum(held.episodes[number].length + 1 for number in good)
-    labels = labels_size(environment)
-    with ReplayBuffer(where, chunk_spec(actor.layout, actor.chunk, actor.actions, labels, steps)) as buffer:
+    found = [_WEIGHT.fullmatch(one) for one in datasets]
+    folders = [str(one.group(1) if one else given) for one, given in zip(found, datasets)]
+    weights = [float(one.group(2)) for one in found if one]
+    if len(weights) not in (0, len(datasets)):
+        bare = next(given for one, given in zip(found, datasets) if not one)
+        raise ValueError(f"dataset: {bare} has no weight, and others have: give each one, such as {bare}:0.5, or none.")
+    if min(weights, default=1.0) <= 0.0:
+        raise ValueError(f"dataset: {list(datasets)} is not allowed: weights must be above 0.")
+    if len(set(folders)) < len(folders):
+        raise ValueError(f"dataset: {list(datasets)} is not allowed: name each folder once.")
+    return folders, weights
+
+
+def copy_chunks(
+    environment: Any, actor: LanguageActor, folder: Path, most: int, datasets: Sequence[str]
+) -> ChunkReplay:
+    """Copy demonstrations of LeRobot datasets into a run's folder and return them; existing ones are reused.
+
+    One episode is in memory at a time. Every frame begins a chunk. Labels are 0, since datasets do not hold them.
+
+    Args:
+        environment: Environment of the task.
+        actor: Gives the layout and the chunk.
+        folder: The run's folder.
+        most: Largest number of successful demonstrations of each.
+        datasets: Folders, each with or without its weight; see :func:`parts_of`.
+
+    Raises:
+        UserError: One is of another robot, rate, camera, task or motion, or has no successful demonstration.
+    """
+    paths, weights = parts_of(datasets)
+    places = [folder / f"{FOLDER}-{number}" for number in range(len(paths))]
+    if all((place / _WHOLE).is_file() for place in places):
+        return ChunkReplay(places, actor, weights)  # the datasets may be gone by now
+    held = [fitting(Path(path), environment, frame_features(environment)) for path in paths]  # refuse before copying
+    for place, (dataset, names) in zip(places, held):
+        _copy(environment, actor, place, dataset, names, most)
+    return ChunkReplay(places, actor, weights)
+
+
+def _copy(
+    environment: Any, actor: LanguageActor, place: Path, dataset: Dataset, names: tuple[str, ...], most: int
+) -> None:
+    good = successful(dataset, most, least=1)
+    steps = sum(dataset.episodes[number].length + 1 for number in good)
+    spec = chunk_spec(actor.layout, actor.chunk, actor.actions, labels_size(environment), steps)
+    with ReplayBuffer(place, spec) as buffer:
         for number in good[len(buffer.episodes()) :]:
-            keep_episode(buffer, _chunks_of(held.read(number, names), environment, actor))
-    return ChunkReplay(ReplayReader(where), actor)
+            frames = dataset.read(number, names)
+            check_values(frames, environment, f"{dataset.path}, episode {number}")
+            keep_episode(buffer, _chunks_of(frames, environment, actor))
+    write_atomically(place / _WHOLE, f"{dataset.path}\n")
 
 
 def _chunks_of(frames: dict[str, NDArray[Any]], environment: Any, actor: LanguageActor) -> list[Rows]:
