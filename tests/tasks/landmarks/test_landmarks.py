@@ -162,3 +162,15 @@ def test_robots_that_lack_what_the_task_needs_are_refused() -> None:
         replace(base, landmarks=5).draw(None, np.random.default_rng(0), 1)
     with pytest.raises(ValueError, match="distance_m"):
         Room(distance_m=(1.0, 3.0))
+
+
+def test_noise_on_demonstrations_ends_where_the_robot_is_to_stand() -> None:
+    name = "turtlebot3_burger"
+    environment = made(TASKS[name], name, 2)
+    assert environment.noisy_actions().tolist() == [[1.0, 1.0]] * 2
+    start = environment.scene.trials.start.copy()
+    start[0, :2] = 0.8 * environment.scene.trials.place[0, 0, :2]
+    environment.scene.vehicles.place(np.arange(2), start, np.random.default_rng(0))
+    environment.scene.step(environment.scene.vehicles.waiting())
+    assert environment.noisy_actions().tolist() == [[0.0, 0.0], [1.0, 1.0]]
+    environment.close()

@@ -78,8 +78,8 @@ class ChunkEnvironment(MujocoEnvironment):
             self.curriculum.load_state_dict(state["curriculum"])
 
     def noisy_actions(self) -> Tensor:
-        """Return (actions,) 1 for the actions that noise on demonstrations may act on, 0 for others."""
-        return torch.ones(self.pipeline.action_size)
+        """Return (N or 1, actions): 1 for the actions that noise on demonstrations may act on now, 0 for others."""
+        return torch.ones(1, self.pipeline.action_size)
 
     def restart_alike(self, group: int) -> None:
         """Reset all robots; each ``group`` of neighbouring ones, which divides N, begins the same trial.

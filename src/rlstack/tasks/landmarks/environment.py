@@ -67,6 +67,12 @@ class LandmarkEnvironment(ChunkEnvironment):
         action = self.task.expert_action(self._offsets()[:, 0], gap, self.scene.vehicles.signals())
         return torch.from_numpy(action.astype(np.float32))
 
+    def noisy_actions(self) -> Tensor:
+        """Return (N, actions): 1 but for robots that are near enough, which would never stand still."""
+        gap, _ = self.scene.measure()
+        near = torch.from_numpy(gap <= self.task.arrival_m)[:, None]
+        return (~near).float().expand(-1, self.pipeline.action_size)
+
     def achieved_goal(self) -> Tensor:
         """Return (N, 2): distance from the named landmark, m, and speed, m/s."""
         return torch.from_numpy(np.stack(self.scene.measure(), axis=1).astype(np.float32))

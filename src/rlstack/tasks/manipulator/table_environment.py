@@ -67,8 +67,8 @@ class TableEnvironment(ArmEnvironment, ChunkEnvironment):
         return torch.from_numpy(np.nan_to_num(np.concatenate(columns, axis=1)).astype(np.float32))
 
     def noisy_actions(self) -> Tensor:
-        """Return (actions,) 1 but for the gripper, for which noise is not helpful: a dropped block teaches nothing."""
-        return torch.tensor([float(axis != "gripper") for axis in self.pipeline.axes])
+        """Return (1, actions): 1 but for the gripper: a dropped block teaches nothing."""
+        return torch.tensor([[float(axis != "gripper") for axis in self.pipeline.axes]])
 
     def _start(self, index: Index) -> None:
         group, curriculum = self._group, self.curriculum

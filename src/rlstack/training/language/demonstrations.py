@@ -262,8 +262,7 @@ class _Expert:
 
     def __init__(self, environment: Any, stray: float, generator: torch.Generator) -> None:
         self._environment, self._stray, self._generator = environment, stray, generator
-        self._noisy = environment.noisy_actions()
-        self._strays = torch.zeros(environment.count, len(self._noisy))
+        self._strays = torch.zeros(environment.count, environment.pipeline.action_size)
         self._shown: list[Tensor] = []
 
     def act(self) -> Tensor:
@@ -271,7 +270,7 @@ class _Expert:
         fresh = torch.randn(self._strays.shape, generator=self._generator)
         self._strays = _KEPT * self._strays + self._stray * (1.0 - _KEPT**2) ** 0.5 * fresh
         self._shown.append(self._environment.expert_action())
-        return self._shown[-1] + self._noisy * self._strays
+        return self._shown[-1] + self._environment.noisy_actions() * self._strays
 
     def shown(self) -> Tensor:
         """Return the actions (N, steps, actions) without noise since the last call."""
