@@ -28,7 +28,7 @@ from rlstack.training.algorithms.vla_sft import VLASFT, VLASFTSettings
 from rlstack.training.export import PolicyGraph, TorchPolicy, export_policy, make_contract
 from rlstack.training.language.actor import Seen
 from rlstack.training.language.network import NetworkSettings
-from rlstack.training.language.supervised import Lesson
+from rlstack.training.language.supervised import Known, Lesson
 from rlstack.training.run_folder import save_checkpoint
 from tests.support.arms import small_panda
 
@@ -61,7 +61,7 @@ def pretrained(folder: Path) -> str:
 def test_learns_demonstrations_and_resumes_exactly(tmp_path: Path) -> None:
     one = supervised()
     one.open(tmp_path)
-    assert one.iterate(0.0).scalars.keys() == {"loss/labels"}  # at first it learns where things are
+    assert one.iterate(0.0).scalars.keys() == {"loss/labels", "loss/places"}  # at first it learns where things are
     losses = [one.iterate(k / 12).scalars["loss/actions"] for k in range(4, 8)]
     assert losses[-1] < 0.95 * losses[0]
     other = supervised()
@@ -163,9 +163,12 @@ def updated(parts: int) -> tuple[float, float]:
     one = VLASFT(settings, environment(1))
     draw = torch.Generator().manual_seed(0)
     seen = one.policy.seen(torch.rand(8, one.environment.pipeline.size, generator=draw))
-    action, labels = torch.rand(8, 4, 3, generator=draw), torch.rand(8, 6, generator=draw)
-    each = zip(*(part.chunk(parts) for part in (*seen, action, labels)))
-    lessons = (Lesson(Seen(*part[:3]), part[3], torch.ones(len(part[3]), 4), part[4]) for part in each)
+    action, known = (
+        torch.rand(8, 4, 3, generator=draw),
+        (torch.rand(8, 6, generator=draw), torch.rand(8, 1, 2, generator=draw)),
+    )
+    each = zip(*(part.chunk(parts) for part in (*seen, action, *known)))
+    lessons = (Lesson(Seen(*part[:3]), part[3], torch.ones(len(part[3]), 4), Known(*part[4:])) for part in each)
     losses = one.learner.update(lessons, 0.5)
     assert losses["labels"] > 0.0
     return losses["actions"].item(), sum(weight.detach().abs().sum().item() for weight in one.policy.parameters())

@@ -18,6 +18,8 @@ from rlstack.robots.spec import RobotSpec
 from rlstack.sim.mujoco_renderer import Renderer
 from rlstack.sim.visual_randomization import TABLES, Appearance
 
+_NONE = np.zeros((0, 3))
+
 
 class CameraRenderer:
     """Renders a model with a floor, and the materials of :func:`rlstack.sim.visual_randomization.add_tables` for it.
@@ -43,6 +45,8 @@ class CameraRenderer:
                 " give them one size in the robot file."
             )
         ((self.height, self.width),) = sizes
+        self.places = np.zeros((0, 2))
+        """(points, 2) where the followed points are in the last image, hidden or not: right and down, -1 to 1."""
 
     def _open(self, model: Any) -> None:
         """Open the renderer of a compiled model."""
@@ -68,13 +72,25 @@ class CameraRenderer:
         model.mat_rgba[table, :3] = appearance.table[world]
         self._renderer.cast_shadows(bool(appearance.shadows[world]))
 
-    def _look(self, camera: int, position: Array, axis: Array, appearance: Appearance, world: int) -> NDArray[np.uint8]:
-        """Return a camera's RGB image (height, width, 3), with the pose of its mount (3,) m and (3, 3)."""
+    def _look(
+        self, camera: int, position: Array, axis: Array, appearance: Appearance, world: int, points: Array = _NONE
+    ) -> NDArray[np.uint8]:
+        """Return a camera's RGB image (height, width, 3), and set :attr:`places`.
+
+        Args:
+            camera: Its index.
+            position: (3,) m of its mount.
+            axis: (3, 3) of its mount.
+            appearance: Appearance of all worlds.
+            world: Index of the world.
+            points: (points, 3) m in the world, to follow.
+        """
         given = self._cameras[camera]
         place = position + axis @ (given.position + appearance.shift[world, camera])
-        turned = rotation_from_rpy(tuple(appearance.turn[world, camera].tolist()))
+        axes = axis @ given.rotation @ rotation_from_rpy(tuple(appearance.turn[world, camera].tolist())) @ OPTICAL
         lens = _lens(given, float(appearance.view[world, camera]))
-        view = self._renderer.look(place, axis @ given.rotation @ turned @ OPTICAL, lens, ("rgb",))
+        self.places = _projected(points, place, axes, lens)
+        view = self._renderer.look(place, axes, lens, ("rgb",))
         assert view.rgb is not None
         return view.rgb
 
@@ -111,3 +127,19 @@ def _lens(camera: Camera, view: float) -> SimpleNamespace:
     intrinsics[1, 1] /= view
     size = {"width": camera.width, "height": camera.height}
     return SimpleNamespace(**size, intrinsics=intrinsics, near_m=camera.near_m, far_m=camera.far_m)
+
+
+def _projected(points: Array, place: Array, axes: Array, lens: SimpleNamespace) -> Array:
+    """Return where points (n, 3) m are in an image, (n, 2) right and down from -1 to 1; far outside or behind: 2.
+
+    Args:
+        points: In the world.
+        place: (3,) m of the camera.
+        axes: (3, 3) whose columns are its optical frame's axes: right, down, forward.
+        lens: Of :func:`_lens`.
+    """
+    along = (points - place) @ axes
+    found = along[:, :2] / np.maximum(along[:, 2:], 1e-6) * np.diag(lens.intrinsics)[:2]
+    pixels = found + lens.intrinsics[:2, 2] + 0.5
+    spread: Array = 2.0 * pixels / np.array([lens.width, lens.height]) - 1.0
+    return np.where(along[:, 2:] > 0.0, np.clip(spread, -2.0, 2.0), 2.0)

@@ -76,6 +76,7 @@ def test_the_box_is_where_a_pinhole_shows_it_from_the_scene_camera(eyes: ArmCame
     x, y, z = (np.array(place) - camera.position) @ camera.optical_rotation
     column, row, _ = camera.intrinsics @ [x / z, y / z, 1.0]
     np.testing.assert_allclose(redness(picture), [column, row], atol=1.0)
+    np.testing.assert_allclose((eyes.places[0] + 1.0) * 42.0 - 0.5, [column, row], atol=1e-6)
 
 
 def test_the_wrist_camera_goes_with_the_hand(eyes: ArmCameraRenderer) -> None:
@@ -86,6 +87,7 @@ def test_the_wrist_camera_goes_with_the_hand(eyes: ArmCameraRenderer) -> None:
     picture = eyes.render(state(below), HALF, RED, looks(), 0, 0)
     column, row = redness(picture)
     assert abs(column - 41.5) < 3.0 and row > 30.0  # in the middle between the fingers, below the hand
+    np.testing.assert_allclose((eyes.places[0] + 1.0) * 42.0 - 0.5, [column, row], atol=3.0)
     aside = eyes.render(state([below[0], below[1] + 0.04, below[2]]), HALF, RED, looks(), 0, 0)
     assert abs(redness(aside)[0] - column) > 5.0
 

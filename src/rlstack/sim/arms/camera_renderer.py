@@ -50,6 +50,7 @@ class ArmCameraRenderer(CameraRenderer):
         self._arm = np.flatnonzero(own)
         self.colours = model.geom_rgba[self._handled, :3].copy()
         """(boxes, 3) the boxes' colours as built."""
+        self.places = np.zeros((len(self._handled), 2))
         self._links = [_link(model, robot, *named) for named in zip(self.names, self._cameras)]
         self._open(model)
 
@@ -87,7 +88,8 @@ class ArmCameraRenderer(CameraRenderer):
         data.qpos[:] = state[1 : 1 + self._nq]
         mujoco.mj_kinematics(model, data)
         link = self._links[camera]
-        return self._look(camera, data.xpos[link], data.xmat[link].reshape(3, 3), appearance, world)
+        mount, boxes = data.xmat[link].reshape(3, 3), data.geom_xpos[self._handled]
+        return self._look(camera, data.xpos[link], mount, appearance, world, boxes)
 
 
 def _link(model: Any, robot: Manipulator, name: str, camera: Camera) -> int:

@@ -58,6 +58,8 @@ class _Exposure:
     state: Array | None
     """(width,) the world at its time; None: it is rendered."""
     image: NDArray[np.uint8] | None = None
+    places: Array | None = None
+    """(points, 2); see :attr:`rlstack.sim.camera_renderer.CameraRenderer.places`."""
 
 
 @dataclass
@@ -81,7 +83,7 @@ class ImageStreams(ABC):
 
     Args:
         cameras: Their names.
-        renderer: Has ``height`` and ``width`` of images and ``close``.
+        renderer: Has ``height`` and ``width`` of images, ``places`` of the points that it follows, and ``close``.
         ranges: Ranges of camera parameters.
         count: N.
         seed: Seed of random parameters.
@@ -94,6 +96,7 @@ class ImageStreams(ABC):
         self._streams = [[_Stream() for _ in cameras] for _ in range(count)]
         size = (count, renderer.height, renderer.width, 3)
         self._shown = {name: np.zeros(size, dtype=np.uint8) for name in cameras}
+        self._places = {name: np.zeros((count, *renderer.places.shape)) for name in cameras}
         self._age = {name: np.zeros((count, 1)) for name in cameras}
 
     @abstractmethod
@@ -154,13 +157,17 @@ class ImageStreams(ABC):
                 self._show(world, k, stream)
         return {**{f"{name}_image": self._shown[name].copy() for name in self.cameras}, **self.ages()}
 
+    def places(self) -> Array:
+        """Return where the followed points are in the images that :meth:`signals` returned last, (N, C, points, 2)."""
+        return np.stack([self._places[name] for name in self.cameras], axis=1)
+
     def state_dict(self) -> dict[str, Any]:
         """Return the mutable state as tensors and plain data."""
         for world in range(self.count):
             self._render_all(world)
         streams = [
             [
-                (s.next_s, s.period_s, s.latency_s, s.taken_s, [(at, _rendered(one)) for at, one in s.coming])
+                (s.next_s, s.period_s, s.latency_s, s.taken_s, [(at, *_rendered(one)) for at, one in s.coming])
                 for s in row
             ]
             for row in self._streams
@@ -169,6 +176,7 @@ class ImageStreams(ABC):
             "looks": {one.name: tensor_of(getattr(self._looks, one.name)) for one in fields(self._looks)},
             "streams": streams,
             "shown": {name: tensor_of(array) for name, array in self._shown.items()},
+            "places": {name: tensor_of(array) for name, array in self._places.items()},
             "age": {name: tensor_of(array) for name, array in self._age.items()},
             "random": dict(self._rng.bit_generator.state),
         }
@@ -183,13 +191,14 @@ class ImageStreams(ABC):
                     period_s,
                     latency_s,
                     taken_s,
-                    coming=deque((at, _Exposure(None, one.numpy().copy())) for at, one in coming),
+                    coming=deque((at, _restored(*one)) for at, *one in coming),
                 )
                 for next_s, period_s, latency_s, taken_s, coming in row
             ]
             for row in state["streams"]
         ]
         self._shown = {name: array.numpy().copy() for name, array in state["shown"].items()}
+        self._places = {name: array.numpy().copy() for name, array in state["places"].items()}
         self._age = {name: array.numpy().copy() for name, array in state["age"].items()}
         self._rng.bit_generator.state = state["random"]
 
@@ -209,6 +218,8 @@ class ImageStreams(ABC):
         """Render the newest image."""
         if stream.newest is not None:
             self._shown[self.cameras[k]][world] = self._image(stream.newest, world, k)
+            assert stream.newest.places is not None
+            self._places[self.cameras[k]][world] = stream.newest.places
             stream.newest = None
 
     def _render_all(self, world: int) -> None:
@@ -222,13 +233,18 @@ class ImageStreams(ABC):
         if exposure.image is None:
             assert exposure.state is not None
             exposure.image = self._render(exposure.state, world, k)
+            exposure.places = self.renderer.places.copy()
             exposure.state = None
         return exposure.image
 
 
-def _rendered(exposure: _Exposure) -> Tensor:
-    assert exposure.image is not None
-    return tensor_of(exposure.image)
+def _rendered(exposure: _Exposure) -> tuple[Tensor, Tensor]:
+    assert exposure.image is not None and exposure.places is not None
+    return tensor_of(exposure.image), tensor_of(exposure.places)
+
+
+def _restored(image: Tensor, places: Tensor) -> _Exposure:
+    return _Exposure(None, image.numpy().copy(), places.numpy().copy())
 
 
 def tensor_of(array: NDArray[Any]) -> Tensor:

@@ -123,7 +123,7 @@ def lessons(shown: ChunkReplay, size: int, generator: torch.Generator) -> Iterat
     """Yield random chunks."""
     while True:
         drawn = shown.draw(size, generator)
-        yield Lesson(shown.seen(drawn), shown.action[drawn], shown.inside[drawn], shown.labels[drawn])
+        yield Lesson(shown.seen(drawn), shown.action[drawn], shown.inside[drawn], shown.known(drawn))
 
 
 ALGORITHM = VLASFT

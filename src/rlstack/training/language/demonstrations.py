@@ -20,6 +20,7 @@ from rlstack.tasks.core.pipeline import Tensors
 from rlstack.training.dataset_demonstrations import check_values, fitting, frame_features, steps_of_frames, successful
 from rlstack.training.hindsight_replay import Rows, each, keep_episode
 from rlstack.training.language.actor import LanguageActor, Layout, Seen
+from rlstack.training.language.supervised import Known
 
 FOLDER = "chunks"
 """Folder of demonstrations in a run's folder."""
@@ -61,9 +62,9 @@ class ChunkReplay:
         for reader, index in zip(self._readers, indices):
             for some in np.split(index, range(_TOGETHER, len(index), _TOGETHER)):
                 rows = reader.gather(some)
-                for name in ("state", "instruction", "labels", "action", "inside"):
+                for name in ("state", "instruction", "labels", "places", "action", "inside"):
                     found.setdefault(name, []).append(rows[name])
-        self.state, said, self.labels, self.action, self.inside = (
+        self.state, said, self.labels, self.places, self.action, self.inside = (
             torch.from_numpy(np.concatenate(rows)) for rows in found.values()
         )
         with torch.no_grad():
@@ -90,6 +91,10 @@ class ChunkReplay:
         begins, ends = (torch.from_numpy(some)[whose] for some in (self._begins[:-1], self._begins[1:]))
         return (begins + (torch.rand(count, generator=generator, dtype=torch.float64) * (ends - begins))).long()
 
+    def known(self, index: Tensor) -> Known:
+        """Return what only the simulator knew of some chunks."""
+        return Known(self.labels[index], self.places[index])
+
     def seen(self, index: Tensor) -> Seen:
         """Return what the network gets at the beginning of some chunks."""
         return Seen(self.state[index], self.tokens[index], self.images(index.numpy()))
@@ -102,6 +107,7 @@ def chunk_spec(layout: Layout, chunk: int, actions: int, labels: int, capacity: 
         instruction=((layout.length,), "uint8"),
         pictures=(layout.images, "uint8"),
         labels=((labels,), "float32"),
+        places=((layout.images[0], 2), "float32"),
     )
     made = fields(action=((chunk, actions), "float32"), inside=((chunk,), "float32"))
     return ReplaySpec(seen, made, max(1000, capacity), 1)
@@ -196,10 +202,10 @@ def _copy(
 
 def _chunks_of(frames: dict[str, NDArray[Any]], environment: Any, actor: LanguageActor) -> list[Rows]:
     """Return an episode's frames as steps, each with the chunk of actions from its frame on."""
-    none = torch.zeros(1, environment.privileged_size)
+    none, nowhere = torch.zeros(1, environment.privileged_size), torch.zeros(1, actor.layout.images[0], 2)
 
     def row(number: int, prepared: Tensors, observation: Tensor) -> Rows:
-        (seen,) = each(seen_rows(environment, actor.layout, observation, none))
+        (seen,) = each(seen_rows(environment, actor.layout, observation, none, nowhere))
         return seen
 
     first, *steps = steps_of_frames(frames, environment, row)
@@ -223,7 +229,7 @@ def _demonstrate(
 
     def begun() -> list[Rows]:
         seen = environment.observe()[0]
-        return each(seen_rows(environment, actor.layout, seen, environment.privileged()))
+        return each(seen_rows(environment, actor.layout, seen, environment.privileged(), environment.image_places()))
 
     environment.restart(torch.arange(count))
     going: list[list[Rows]] = [[row] for row in begun()]
@@ -237,7 +243,8 @@ def _demonstrate(
             environment.restart(torch.from_numpy(np.flatnonzero(enough)))
         inside = (torch.arange(chunk) < result.steps[:, None]).float().numpy()
         made = {"action": expert.shown().numpy(), "inside": inside}
-        led = each(seen_rows(environment, actor.layout, result.next_actor, result.next_privileged))
+        after = result.next_actor, result.next_privileged, environment.image_places()
+        led = each(seen_rows(environment, actor.layout, *after))
         now = begun()
         for robot, step in enumerate(each(made)):
             going[robot].append({**step, **led[robot]})
@@ -288,7 +295,7 @@ def _label_columns(environment: Any) -> list[int]:
     return [column for row in rows for column in range(row.start, row.start + row.size)]
 
 
-def seen_rows(environment: Any, layout: Layout, observation: Tensor, privileged: Tensor) -> Rows:
+def seen_rows(environment: Any, layout: Layout, observation: Tensor, privileged: Tensor, places: Tensor) -> Rows:
     """Return observations (N, columns), and what else the simulator knows, by field of a replay buffer of chunks."""
     state, text, images = layout.split(observation)
     return {
@@ -296,4 +303,5 @@ def seen_rows(environment: Any, layout: Layout, observation: Tensor, privileged:
         "instruction": text.to(torch.uint8).numpy(),  # type: ignore[dict-item]
         "pictures": images.to(torch.uint8).numpy(),  # type: ignore[dict-item]
         "labels": privileged[:, _label_columns(environment)].numpy().copy(),
+        "places": places.numpy(),
     }

@@ -1,13 +1,16 @@
 """Network of a vision-language-action policy: images, words and proprioception to one feature for each planned step.
 
-Words choose colours, whose positions are found among the pixels, and modulate the convolutions (FiLM, Perez et al.,
-arXiv 1709.07871). They are tokens beside those of the images: positions of colours and of features by soft-argmax, and
-patches. A query for each planned step attends to all of them.
+Words modulate the convolutions (FiLM, Perez et al., arXiv 1709.07871), which end in maps of features. They are tokens
+beside those of the images: positions of features by soft-argmax, and patches. A query for each planned step attends to
+all of them. The first feature's map can be taught where the object is that the words name.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -20,10 +23,8 @@ from rlstack.training.vision_encoder import SoftArgmax
 
 _POINT_TOKENS, _PATCHES = 4, 4
 """Tokens that the positions of features make, and patches along each side of an image."""
-_COLOURS, _SHARPNESS = 16, 4.0
-"""Mixtures of a pixel's colours that spots are made of, and the factor of their softmax."""
 _NAMES = 64
-"""Width of the words that choose colours; they are few and small, since a sharp choice at random has no gradient."""
+"""Width of the words that modulate convolutions, beside those that were read in their order."""
 _DARK, _CHROMA = 20.0, 4.0
 """Brightness, of 255, below which colours count less; scale of colours relative to brightness."""
 _LEAST_STD = 4.0
@@ -38,8 +39,6 @@ class NetworkSettings:
     """Channels of the convolutions."""
     points: int = value(16, at_least=1)
     """Features whose positions in an image are found."""
-    spots: int = value(8, at_least=1)
-    """Colours whose positions are found, which the instruction chooses."""
     width: int = value(128, at_least=8)
     """Width of tokens."""
     heads: int = value(4, at_least=1)
@@ -56,6 +55,19 @@ class NetworkSettings:
             raise ValueError(f"channels: {list(self.channels)} is not allowed: give at least two convolutions.")
         if self.width % self.heads:
             raise ValueError(f"heads: {self.heads} is not allowed: must divide width ({self.width}).")
+
+
+class Placed(NamedTuple):
+    """Where things are."""
+
+    feature: Tensor
+    """(batch, width)."""
+    points: list[Tensor]
+    """Of each camera (batch, 3 points): right, down, -1 to 1, and concentration."""
+    maps: list[Tensor]
+    """Of each camera (batch, cells) scores of the first feature's position, whose softmax is its distribution."""
+    seen: list[Tensor]
+    """Of each camera (batch, channels, rows, columns)."""
 
 
 class Network(Normalised):
@@ -85,25 +97,24 @@ class Network(Normalised):
         self.word = nn.Embedding(vocabulary, width)
         self.word_place = nn.Parameter(0.02 * torch.randn(settings.words, width))
         self.reader, self.read_norm = Layer(width, heads), nn.LayerNorm(width)
+        self.name = nn.Embedding(vocabulary, _NAMES)
         self.eyes = nn.ModuleList(_Eye(images[1], images[2], width, settings) for _ in range(cameras))
         self.camera_place = nn.Parameter(0.02 * torch.randn(cameras, _POINT_TOKENS + _PATCHES**2, width))
         self.feel = nn.Linear(proprioception, width)
         self.mixer = nn.ModuleList(Layer(width, heads) for _ in range(settings.layers))
         self.mixed_norm = nn.LayerNorm(width)
-        spots = 3 * settings.spots * cameras
-        self.name = nn.Embedding(vocabulary, _NAMES)
-        with torch.no_grad():
-            self.name.weight.mul_(0.5)
+        points = 3 * settings.points * cameras
         self.placer = nn.Sequential(
-            nn.Linear(spots + proprioception + _NAMES, 128),
+            nn.Linear(points + proprioception + _NAMES, 128),
             nn.ReLU(),
             nn.Linear(128, 128),
             nn.ReLU(),
             nn.Linear(128, width),
         )
         self.placed = nn.Linear(width, width)
-        summary = (2 + cameras) * width + 3 * (settings.points + settings.spots) * cameras
-        self.summary = nn.Sequential(nn.Linear(summary, 2 * width), nn.ReLU(), nn.Linear(2 * width, width))
+        self.summary = nn.Sequential(
+            nn.Linear((2 + cameras) * width + points, 2 * width), nn.ReLU(), nn.Linear(2 * width, width)
+        )
         self.query = nn.Parameter(0.02 * torch.randn(steps, width))
         self.decoder = nn.ModuleList(Layer(width, heads, crosses=True) for _ in range(settings.decoder_layers))
         self.decoded_norm = nn.LayerNorm(width)
@@ -121,14 +132,12 @@ class Network(Normalised):
         """Return (batch, steps, width); see :meth:`both`."""
         return self.both(proprioception, tokens, images)[0]
 
-    def place(self, proprioception: Tensor, tokens: Tensor, images: Tensor) -> Tensor:
-        """Return a feature (batch, width) of where things are, from colours alone, without the rest of the network.
+    def place(self, proprioception: Tensor, tokens: Tensor, images: Tensor) -> Placed:
+        """Return where things are, without the rest of the network; arguments as of :meth:`both`."""
+        _, absent, said = self._read(tokens)
+        return self._place(self.normalised(proprioception), tokens, absent, said, self._scaled(images))
 
-        Args as of :meth:`both`.
-        """
-        return self._place(proprioception, tokens, self._scaled(images))[0]
-
-    def both(self, proprioception: Tensor, tokens: Tensor, images: Tensor) -> tuple[Tensor, Tensor]:
+    def both(self, proprioception: Tensor, tokens: Tensor, images: Tensor) -> tuple[Tensor, Placed]:
         """Return a feature for each step (batch, steps, width), and what :meth:`place` returns.
 
         Args:
@@ -137,15 +146,15 @@ class Network(Normalised):
             images: (batch, cameras, rows, columns, 3), 0 to 255.
         """
         words, absent, said = self._read(tokens)
-        felt = self.feel(self.normalised(proprioception))
-        scaled = self._scaled(images)
-        place, spots = self._place(proprioception, tokens, scaled)
-        placed = self.placed(torch.relu(place))
+        state = self.normalised(proprioception)
+        felt = self.feel(state)
+        place = self._place(state, tokens, absent, said, self._scaled(images))
+        placed = self.placed(torch.relu(place.feature))
         memory, summary = [words, felt[:, None], placed[:, None]], [felt + said, placed]
         for k, eye in enumerate(self.eyes):
-            points, seen = eye(scaled[k], said, spots[k])
+            seen = eye.tokens(place.points[k], place.seen[k])  # type: ignore[operator]
             memory.append(seen + self.camera_place[k])
-            summary += [points, seen[:, 0]]
+            summary += [place.points[k], seen[:, 0]]
         none = torch.zeros_like(absent[:, :1])
         hidden = torch.cat([absent, none.expand(-1, 2 + len(self.eyes) * self.camera_place.shape[1])], dim=1)
         mixed = torch.cat(memory, dim=1)
@@ -157,12 +166,17 @@ class Network(Normalised):
             steps = layer(steps, hidden, mixed)
         return self.decoded_norm(steps), place
 
-    def _place(self, proprioception: Tensor, tokens: Tensor, scaled: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """Return a feature (batch, width) of where things are, and each camera's spots (batch, 3 spots)."""
-        there = (1.0 - torch.relu(1.0 - tokens.float()))[:, :, None]
+    def cells(self, camera: int) -> Tensor:
+        """Return the positions (cells, 2) of a camera's map: right and down, -1 to 1."""
+        where: Tensor = self.eyes[camera].where.grid  # type: ignore[union-attr, assignment]
+        return where
+
+    def _place(self, state: Tensor, tokens: Tensor, absent: Tensor, said: Tensor, scaled: Tensor) -> Placed:
+        there = (1.0 - absent)[:, :, None]
         named = (self.name(tokens.long()) * there).sum(dim=1) / there.sum(dim=1).clamp(min=1.0)
-        spots = [eye.spots(scaled[k], named) for k, eye in enumerate(self.eyes)]  # type: ignore[operator]
-        return self.placer(torch.cat([*spots, self.normalised(proprioception), named], dim=1)), spots
+        both = torch.cat([said, named], dim=1)
+        points, maps, seen = zip(*(eye(scaled[k], both) for k, eye in enumerate(self.eyes)))
+        return Placed(self.placer(torch.cat([*points, state, named], dim=1)), list(points), list(maps), list(seen))
 
     def _read(self, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return words (batch, words, width), which of them are absent (batch, words), and a summary (batch, width)."""
@@ -191,47 +205,45 @@ class _Eye(nn.Module):
         kernels = [5] + [3] * (len(channels) - 1)
         strides = [2, 2] + [1] * (len(channels) - 2)
         self.layers = nn.ModuleList()
-        before = 6
-        self.pixel = nn.Conv2d(before, _COLOURS, 1)
-        self.choose = nn.Linear(_NAMES, settings.spots * _COLOURS)
-        self.spot = SoftArgmax(rows // 2, columns // 2)
+        before, size = 6, (rows, columns)
         for after, kernel, stride in zip(channels, kernels, strides):
             self.layers.append(nn.Conv2d(before, after, kernel, stride))
             rows, columns, before = (rows - kernel) // stride + 1, (columns - kernel) // stride + 1, after
-        self.modulated = [2 * n for n in channels[1:]]
-        self.film = nn.Linear(width, sum(self.modulated))
-        nn.init.normal_(self.film.weight, std=0.02)
-        nn.init.zeros_(self.film.bias)
+        self.modulated = [2 * n for n in channels]
+        self.film = nn.Sequential(nn.Linear(width + _NAMES, 64), nn.ReLU(), nn.Linear(64, sum(self.modulated)))
         self.point = nn.Conv2d(before, settings.points, 1)
         self.where = SoftArgmax(rows, columns)
+        self.where.grid.copy_(_centres(kernels, strides, (rows, columns), size))
         self.pool = (-(-rows // _PATCHES), -(-columns // _PATCHES))
         self.margin = (0, _PATCHES * self.pool[1] - columns, 0, _PATCHES * self.pool[0] - rows)
-        self.of_points = nn.Linear(3 * (settings.points + settings.spots), _POINT_TOKENS * width)
+        self.of_points = nn.Linear(3 * settings.points, _POINT_TOKENS * width)
         self.of_patches = nn.Linear(before, width)
 
-    def forward(self, image: Tensor, said: Tensor, spots: Tensor) -> tuple[Tensor, Tensor]:
-        """Return positions (batch, 3 for each spot and point) and tokens (batch, tokens, width).
+    def forward(self, image: Tensor, said: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return positions (batch, 3 points), the first one's scores (batch, cells), and features of the image.
 
         Args:
             image: (batch, 6, rows, columns): standardised, and relative to the brightness.
-            said: (batch, width) summary of the instruction.
-            spots: (batch, 3 spots) of :meth:`spots`.
+            said: (batch, columns) of the instruction.
         """
-        first, *others = self.layers
-        seen = torch.relu(first(image))
-        modulations = self.film(said).split(self.modulated, dim=1)
-        for layer, modulation in zip(others, modulations):
+        seen = image
+        for layer, modulation in zip(self.layers, self.film(said).split(self.modulated, dim=1)):
             scale, shift = modulation[:, :, None, None].chunk(2, dim=1)
             seen = torch.relu(layer(seen) * (1.0 + scale) + shift)
-        points = torch.cat([spots, self.where(self.point(seen))], dim=1)
+        scores = self.point(seen).float()
+        return self.where(scores), scores[:, 0].flatten(start_dim=1), seen
+
+    def tokens(self, points: Tensor, seen: Tensor) -> Tensor:
+        """Return tokens (batch, tokens, width) of what :meth:`forward` returned."""
         patches = functional.avg_pool2d(functional.pad(seen, self.margin), self.pool).flatten(start_dim=2)
         tokens = self.of_points(points).reshape(points.shape[0], _POINT_TOKENS, -1)
-        return points, torch.cat([tokens, self.of_patches(patches.transpose(1, 2))], dim=1)
+        return torch.cat([tokens, self.of_patches(patches.transpose(1, 2))], dim=1)
 
-    def spots(self, image: Tensor, named: Tensor) -> Tensor:
-        """Return the positions (batch, 3 spots) of the colours that the instruction chooses."""
-        colours = torch.relu(self.pixel(functional.avg_pool2d(image, 2)))
-        chosen = self.choose(named).reshape(image.shape[0], -1, _COLOURS)
-        likeness = chosen @ colours.flatten(start_dim=2)
-        found: Tensor = self.spot(_SHARPNESS * likeness.reshape(image.shape[0], -1, *colours.shape[2:]))
-        return found
+
+def _centres(kernels: Sequence[int], strides: Sequence[int], cells: tuple[int, int], size: tuple[int, int]) -> Tensor:
+    """Return where the cells (rows * columns, 2) that convolutions end in are in an image: right and down, -1 to 1."""
+    before = [math.prod(strides[:k]) for k in range(len(strides))]
+    first, apart = 0.5 + sum(0.5 * (kernel - 1) * step for kernel, step in zip(kernels, before)), math.prod(strides)
+    down, right = (2.0 * (first + apart * torch.arange(n)) / pixels - 1.0 for n, pixels in zip(cells, size))
+    y, x = torch.meshgrid(down, right, indexing="ij")
+    return torch.stack([x.flatten(), y.flatten()], dim=1)

@@ -9,15 +9,19 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from rlstack.schema import value
 from rlstack.training.algorithm import cosine_decay
 from rlstack.training.language.actor import LanguageActor, PolicySettings, Seen, reduced
+from rlstack.training.language.network import Network, Placed
 from rlstack.training.optimisers import AdamW
 from rlstack.training.vision_encoder import shifted
 
 _WARM_UP = 0.03
 """Share of the run in which the learning rate rises."""
+_SPREAD = 0.05
+"""Deviation of the object's place in a map that is taught, of half an image."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,14 +38,25 @@ class SupervisedSettings(PolicySettings):
     labels: float = value(3.0, at_least=0.0)
     """Weight of the loss on where the object and its goal are, which only a simulator knows, in training; 0: learn from
     actions alone. A checkpoint's network always does."""
+    places: float = value(0.3, at_least=0.0)
+    """Weight of the loss on where the object is in the images, likewise; it needs labels."""
     looking: float = value(0.2, at_least=0.0, at_most=0.9)
-    """Share of the updates, from the beginning, that learn labels alone, by colours: it is cheap, and grounds words."""
+    """Share of the updates, from the beginning, that learn labels and places alone: it is cheap, and grounds words."""
     looking_rate: float = value(3e-3, above=0.0)
     """Learning rate of these."""
     shift: int = value(1, at_least=0)
     """Largest random shift of images, pixels."""
     brightness: float = value(0.1, at_least=0.0, at_most=0.9)
     """Largest random change of an image's brightness, as a share."""
+
+
+class Known(NamedTuple):
+    """What only a simulator knows of a batch."""
+
+    offsets: Tensor
+    """(batch, labels) where the object and its goal are, dm."""
+    places: Tensor
+    """(batch, cameras, 2) where the object is in the images: right and down, -1 to 1."""
 
 
 class Lesson(NamedTuple):
@@ -52,8 +67,8 @@ class Lesson(NamedTuple):
     """(batch, chunk, actions)."""
     inside: Tensor
     """(batch, chunk) 1 for actions that count."""
-    labels: Tensor | None = None
-    """(batch, labels) what only the simulator knows; None: nothing."""
+    known: Known | None = None
+    """None: nothing."""
 
 
 class Supervised:
@@ -93,9 +108,10 @@ class Supervised:
         self._optimiser.zero_grad(set_to_none=True)
         logged: list[dict[str, Tensor]] = []
         for _ in range(settings.accumulated):
-            seen, actions, inside, labels = next(lessons)
+            seen, actions, inside, known = next(lessons)
             seen = seen._replace(images=augmented(seen.images, settings.shift, settings.brightness, self.generator))
-            loss, losses, place = torch.zeros(()), dict[str, Tensor](), Tensor()
+            loss, losses = torch.zeros(()), dict[str, Tensor]()
+            place: Placed | None = None
             grounded = self.actor.grounded
             with reduced(settings.precision):
                 if looks and grounded:
@@ -105,9 +121,11 @@ class Supervised:
                     wrong = self.actor.head.loss(features, actions, self.generator)
                     loss = (wrong * inside).sum() / inside.sum()
                     losses["actions"] = loss.detach()
-            if self._guess is not None and labels is not None:
-                where = (self._guess(torch.relu(place.float())) - labels).abs().mean()
-                loss, losses["labels"] = loss + settings.labels * where, where.detach()
+            if self._guess is not None and known is not None and grounded and place:
+                where = (self._guess(torch.relu(place.feature.float())) - known.offsets).abs().mean()
+                shown = _unlike(grounded, place.maps, known.places)
+                loss = loss + settings.labels * where + settings.places * shown
+                losses |= {"labels": where.detach(), "places": shown.detach()}
             (loss / settings.accumulated).backward()  # type: ignore[no-untyped-call]
             logged.append(losses)
         nn.utils.clip_grad_norm_(self._parameters, 1.0)
@@ -136,3 +154,19 @@ def augmented(images: Tensor, shift: int, brightness: float, generator: torch.Ge
         return moved
     scale = 1.0 + brightness * (2.0 * torch.rand((len(images), images.shape[1], 1, 1, 1), generator=generator) - 1.0)
     return (moved * scale).clamp(0.0, 255.0)
+
+
+def _unlike(network: Network, maps: list[Tensor], places: Tensor) -> Tensor:
+    """Return the divergence of maps from those with a Gaussian at the places (batch, cameras, 2), a mean.
+
+    Places outside an image do not count.
+    """
+    total, count = torch.zeros(()), torch.zeros(())
+    for k, scores in enumerate(maps):
+        far = (network.cells(k) - places[:, k, None]).square().sum(dim=-1)
+        wanted = torch.softmax(far * (-0.5 / _SPREAD**2), dim=-1)
+        found = torch.log_softmax(scores.float(), dim=-1)
+        inside = (places[:, k].abs().amax(dim=-1) < 1.0).float()
+        total = total + (inside * functional.kl_div(found, wanted, reduction="none").sum(dim=-1)).sum()
+        count = count + inside.sum()
+    return total / count.clamp(min=1.0)
