@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlstack.tasks.manipulator.observations import CloseUp, GoalOffset, ObjectVelocity
+from rlstack.tasks.manipulator.observations import CloseUp, GoalOffset, ObjectVelocity, SinceSentence
 
 
 @settings(deadline=None)
@@ -30,3 +30,23 @@ def test_a_close_up_keeps_its_terms_memory() -> None:
     assert term.memory == {"object_before": (3,)}
     assert torch.equal(term.remember(inputs, memory, torch.zeros(1, 1))["object_before"], torch.ones(1, 3))
     assert torch.equal(term.observe(inputs, memory)[0, :3], torch.full((3,), 20.0))
+
+
+def test_the_way_since_a_sentence_begins_with_the_first_descent_and_ends_with_the_sentence() -> None:
+    term, memory = SinceSentence(), {"first_down": torch.zeros(1, 3), "sentence": torch.zeros(1, 128)}
+
+    def seen(place: list[float], sentence: float) -> list[float]:
+        nonlocal memory
+        inputs = {"tool_position": torch.tensor([place]), "instruction": torch.full((1, 128), sentence)}
+        inputs |= term.prepare(inputs, memory)
+        observed = term.observe(inputs, memory)[0]
+        memory = term.remember(inputs, memory, torch.zeros(1, 1))
+        return [round(value, 5) for value in observed.tolist()]
+
+    assert seen([0.5, 0.1, 0.2], 97.0) == [0.0, 0.0, 0.0]
+    assert seen([0.5, 0.1, 0.03], 97.0) == [0.0, 0.0, 1.0]
+    assert seen([0.6, 0.1, 0.03], 97.0) == [1.0, 0.0, 1.0]
+    assert seen([0.6, 0.2, 0.15], 97.0) == [1.0, 1.0, 1.0]
+    assert seen([0.4, 0.1, 0.03], 97.0) == [-1.0, 0.0, 1.0], "not the second descent"
+    assert seen([0.4, 0.1, 0.03], 98.0) == [0.0, 0.0, 1.0], "another sentence"
+    assert seen([0.4, 0.2, 0.2], 99.0) == [0.0, 0.0, 0.0]

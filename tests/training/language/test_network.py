@@ -54,9 +54,9 @@ def test_standardises_pixels_and_bytes_are_the_same_as_floats() -> None:
         before = net(state, tokens, images)
         torch.testing.assert_close(net(state, tokens, images.to(torch.uint8)), before)
         net.standardise_by(images)
-        pixels = ((images - net.pixel_mean) * net.pixel_scale).reshape(-1, 3)
-    torch.testing.assert_close(pixels.mean(dim=0), torch.zeros(3), atol=1e-4, rtol=0.0)
-    torch.testing.assert_close(pixels.std(dim=0), torch.ones(3), atol=1e-3, rtol=0.0)
+        planes = net._scaled(images).permute(0, 1, 3, 4, 2).reshape(-1, 4)
+    torch.testing.assert_close(planes.mean(dim=0), torch.zeros(4), atol=1e-4, rtol=0.0)
+    torch.testing.assert_close(planes.std(dim=0), torch.ones(4), atol=1e-3, rtol=0.0)
     net.standardise_by(torch.full_like(images, 7.0))  # nothing to be seen: no division by 0
     assert torch.isfinite(net(state, tokens, images)).all()
 
@@ -65,6 +65,30 @@ def test_all_weights_learn() -> None:
     net = network()
     net(*given()).square().sum().backward()
     assert [name for name, weight in net.named_parameters() if weight.grad is None] == []
+
+
+def test_a_map_is_taught_where_the_object_is() -> None:
+    net = network()
+    state, tokens, images = given(batch=16)
+    places = torch.rand(16, 2) - 0.5
+    ahead = net.cells(0)
+    assert ahead.abs().max() < 1.0 and len(ahead) == len(net.place(state, tokens, images).maps[0][0])
+    middle = ((places + 1.0) * 0.5 * images.shape[3]).long()
+    for one, (right, down) in zip(images, middle.tolist()):
+        one[:] = 60.0
+        one[0, down - 1 : down + 2, right - 1 : right + 2, 0] = 250.0
+    net.standardise_by(images)
+    optimiser = torch.optim.Adam(net.parameters(), lr=3e-3)
+    for _ in range(150):
+        found = torch.log_softmax(net.place(state, tokens, images).maps[0], dim=-1)
+        wanted = torch.softmax((ahead - places[:, None]).square().sum(dim=-1) * -200.0, dim=-1)
+        loss = -(wanted * found).sum(dim=-1).mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    with torch.no_grad():
+        points = net.place(state, tokens, images).points[0][:, :2]
+    assert (points - places).abs().mean() < 0.1, "the first position is the object's, right then down"
 
 
 def test_refuses_sizes_that_do_not_fit() -> None:

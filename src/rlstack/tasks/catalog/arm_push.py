@@ -35,6 +35,7 @@ class PushExpert:
         funnel_m: Distances from the place behind the box within which the tool goes down, and at which it begins to;
             None: at once, within 12 mm. A policy that is not sure of the place learns a funnel more easily than a step.
             With it the tool stays down behind a box that is at its goal, and rises from it otherwise.
+        near: Distances from the goal, as shares of the tolerance, at which a push ends, and within which none begins.
     """
 
     def __init__(
@@ -43,9 +44,10 @@ class PushExpert:
         behind_m: float = 0.055,
         low_m: float = 0.025,
         funnel_m: tuple[float, float] | None = None,
+        near: tuple[float, float] = (0.5, 0.8),
     ) -> None:
         self._tolerance_m, self._behind_m, self._low_m = tolerance_m, behind_m, low_m
-        self._funnel_m = funnel_m
+        self._funnel_m, self._near = funnel_m, near
 
     def act(self, seen: Mapping[str, Array], pipeline: Any) -> Array:
         """Return actions (N, actions); see :class:`rlstack.tasks.manipulator.expert.Expert`."""
@@ -59,7 +61,8 @@ class PushExpert:
         along, aside = (away * way).sum(axis=1), (away * across).sum(axis=1)
         behind = (along < -0.02) & (np.abs(aside) < 0.02)
         # a push goes on to the middle of the goal, but another one does not begin just beside it
-        there = distance[:, 0] < np.where(behind & (height < 0.05), 0.5, 0.8) * self._tolerance_m
+        ends, begins = self._near
+        there = distance[:, 0] < np.where(behind & (height < 0.05), ends, begins) * self._tolerance_m
         ready = thing - way * self._behind_m
         # on its way down the tool may lag aside, and must not turn back
         over = np.linalg.norm(tool - ready, axis=1) < np.where(height < _HIGH - 0.02, 0.02, 0.012)

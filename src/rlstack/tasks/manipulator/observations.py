@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
+from rlstack.interfaces.signals import INSTRUCTION_BYTES
 from rlstack.tasks.core.observations import Signal
 from rlstack.tasks.core.pipeline import Tensors, Term
 from rlstack.tasks.manipulator.rewards import placed
@@ -79,6 +80,36 @@ class SinceDescent(Term):
     def remember(self, inputs: Tensors, memory: Tensors, action: Tensor) -> dict[str, Tensor]:
         """Store where the tool was last above."""
         return {"came_down": inputs["above"]}
+
+
+class SinceSentence(Term):
+    """How far the tool has gone since it first came down for this sentence, so that what is done is not begun again.
+
+    Needs the signal ``instruction``; another sentence begins anew.
+    """
+
+    name, size, unit = "since_sentence", 3, "dm, -"
+    meaning = f"tool minus where this sentence first had it below {_LOW_M:g} m, horizontally, and 1; 0 until then"
+    memory: Mapping[str, tuple[int, ...]] = {"first_down": (3,), "sentence": (INSTRUCTION_BYTES,)}
+
+    def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
+        """Return where the tool first came down, and 1; else 0."""
+        tool, before = inputs["tool_position"], memory["first_down"]
+        changed = (inputs["instruction"] - memory["sentence"]).abs().sum(dim=1, keepdim=True)
+        been = before[:, 2:] * torch.relu(1.0 - changed)
+        now = (1.0 - been) * (tool[:, 2:] < _LOW_M).float()
+        place = been * before[:, :2] + now * tool[:, :2]
+        return {"first_down": torch.cat([place, been + now], dim=-1)}
+
+    def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
+        """Return (batch, 3)."""
+        down = inputs["first_down"]
+        gone = DECIMETRES * (inputs["tool_position"][:, :2] - down[:, :2])
+        return torch.cat([down[:, 2:] * gone, down[:, 2:]], dim=-1)
+
+    def remember(self, inputs: Tensors, memory: Tensors, action: Tensor) -> dict[str, Tensor]:
+        """Store where the tool first came down, and the sentence."""
+        return {"first_down": inputs["first_down"], "sentence": inputs["instruction"]}
 
 
 class ObjectVelocity(Term):

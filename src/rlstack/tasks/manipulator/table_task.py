@@ -302,6 +302,7 @@ class TableTask(ArmTask):
             *([observations.tool_yaw()] if "yaw" in self.axes else []),
             *([observations.Opening()] if grips else []),
             observations.SinceDescent(),
+            observations.SinceSentence(),
             camera_observations.ToolPoseAtImage(self.cameras, robot, self.rate_hz),
             Instruction(),
             CameraImages(self.cameras, first.height, first.width),

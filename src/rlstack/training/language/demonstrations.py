@@ -30,7 +30,7 @@ LABELS = ("object_offset", "goal_offset")
 
 _KEPT = 0.85
 """Share of the noise on the expert's actions that remains one step later."""
-_AFTER_SUCCESS = 3
+_AFTER_SUCCESS = 5
 """Chunks after success in a demonstration, which show the policy to leave what is done."""
 _TRIES = 20
 """Largest number of attempted episodes for each wanted demonstration."""

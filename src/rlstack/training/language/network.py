@@ -8,7 +8,8 @@ all of them. The first feature's map can be taught where the object is that the 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,10 +26,10 @@ _POINT_TOKENS, _PATCHES = 4, 4
 """Tokens that the positions of features make, and patches along each side of an image."""
 _NAMES = 64
 """Width of the words that modulate convolutions, beside those that were read in their order."""
-_DARK, _CHROMA = 20.0, 4.0
-"""Brightness, of 255, below which colours count less; scale of colours relative to brightness."""
-_LEAST_STD = 4.0
-"""Smallest standard deviation of pixels to divide by, of 255."""
+_PLANES, _DARK = 4, 20.0
+"""Of an image: brightness and three colours; brightness, of 255, below which colours count less."""
+_LEAST_STD = 0.02
+"""Smallest standard deviation of planes to divide by."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,8 +93,8 @@ class Network(Normalised):
         super().__init__(proprioception)
         self.settings, self.steps, self.images = settings, steps, images
         width, heads, cameras = settings.width, settings.heads, images[0]
-        self.register_buffer("pixel_mean", torch.full((3,), 127.5))
-        self.register_buffer("pixel_scale", torch.full((3,), 1.0 / 64.0))
+        self.register_buffer("plane_mean", torch.zeros(_PLANES))
+        self.register_buffer("plane_scale", torch.ones(_PLANES))
         self.word = nn.Embedding(vocabulary, width)
         self.word_place = nn.Parameter(0.02 * torch.randn(settings.words, width))
         self.reader, self.read_norm = Layer(width, heads), nn.LayerNorm(width)
@@ -112,21 +113,24 @@ class Network(Normalised):
             nn.Linear(128, width),
         )
         self.placed = nn.Linear(width, width)
-        self.summary = nn.Sequential(
-            nn.Linear((2 + cameras) * width + points, 2 * width), nn.ReLU(), nn.Linear(2 * width, width)
+        self.planner = nn.Sequential(
+            nn.Linear((3 + cameras) * width + points, 256),
+            nn.ReLU(),
+            nn.Linear(256, 256),
+            nn.ReLU(),
+            nn.Linear(256, steps * width),
         )
-        self.query = nn.Parameter(0.02 * torch.randn(steps, width))
         self.decoder = nn.ModuleList(Layer(width, heads, crosses=True) for _ in range(settings.decoder_layers))
         self.decoded_norm = nn.LayerNorm(width)
 
-    pixel_mean: Tensor
-    pixel_scale: Tensor
+    plane_mean: Tensor
+    plane_scale: Tensor
 
     def standardise_by(self, images: Tensor) -> None:
-        """Set the standardisation of pixels to mean and deviation of images (samples, cameras, rows, columns, 3)."""
-        pixels = images.reshape(-1, 3).float()
-        self.pixel_mean.copy_(pixels.mean(dim=0))
-        self.pixel_scale.copy_(1.0 / pixels.std(dim=0).clamp(min=_LEAST_STD))
+        """Set the standardisation of images to mean and deviation of some (samples, cameras, rows, columns, 3)."""
+        planes = _planes(images).reshape(-1, _PLANES)
+        self.plane_mean.copy_(planes.mean(dim=0))
+        self.plane_scale.copy_(1.0 / planes.std(dim=0).clamp(min=_LEAST_STD))
 
     def forward(self, proprioception: Tensor, tokens: Tensor, images: Tensor) -> Tensor:
         """Return (batch, steps, width); see :meth:`both`."""
@@ -147,10 +151,10 @@ class Network(Normalised):
         """
         words, absent, said = self._read(tokens)
         state = self.normalised(proprioception)
-        felt = self.feel(state)
         place = self._place(state, tokens, absent, said, self._scaled(images))
-        placed = self.placed(torch.relu(place.feature))
-        memory, summary = [words, felt[:, None], placed[:, None]], [felt + said, placed]
+        with _exact():
+            felt, placed = self.feel(state), self.placed(torch.relu(place.feature))
+        memory, summary = [words, felt[:, None], placed[:, None]], [felt, said, placed]
         for k, eye in enumerate(self.eyes):
             seen = eye.tokens(place.points[k], place.seen[k])  # type: ignore[operator]
             memory.append(seen + self.camera_place[k])
@@ -161,7 +165,8 @@ class Network(Normalised):
         for layer in self.mixer:
             mixed = layer(mixed, hidden)
         mixed = self.mixed_norm(mixed)
-        steps = self.query + self.summary(torch.cat(summary, dim=1))[:, None]
+        with _exact():
+            steps = self.planner(torch.cat(summary, dim=1).float()).reshape(state.shape[0], self.steps, -1)
         for layer in self.decoder:
             steps = layer(steps, hidden, mixed)
         return self.decoded_norm(steps), place
@@ -176,7 +181,9 @@ class Network(Normalised):
         named = (self.name(tokens.long()) * there).sum(dim=1) / there.sum(dim=1).clamp(min=1.0)
         both = torch.cat([said, named], dim=1)
         points, maps, seen = zip(*(eye(scaled[k], both) for k, eye in enumerate(self.eyes)))
-        return Placed(self.placer(torch.cat([*points, state, named], dim=1)), list(points), list(maps), list(seen))
+        with _exact():
+            feature = self.placer(torch.cat([*points, state, named], dim=1))
+        return Placed(feature, list(points), list(maps), list(seen))
 
     def _read(self, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return words (batch, words, width), which of them are absent (batch, words), and a summary (batch, width)."""
@@ -188,12 +195,23 @@ class Network(Normalised):
         return words, absent, said
 
     def _scaled(self, images: Tensor) -> Tensor:
-        """Return images (cameras, batch, 6, rows, columns): standardised, and relative to the brightness."""
-        pixels = images.float()
-        grey = pixels.mean(dim=-1, keepdim=True)
-        colour = (pixels - grey) / (grey + _DARK) * _CHROMA  # the same in light and shade
-        scaled = torch.cat([(pixels - self.pixel_mean) * self.pixel_scale, colour], dim=-1)
+        """Return standardised planes (cameras, batch, planes, rows, columns)."""
+        scaled = (_planes(images) - self.plane_mean) * self.plane_scale
         return scaled.permute(1, 0, 4, 2, 3)
+
+
+def _planes(images: Tensor) -> Tensor:
+    """Return an image's brightness, and its colours relative to that: the same in light and shade."""
+    pixels = images.float()
+    grey = pixels.mean(dim=-1, keepdim=True)
+    return torch.cat([grey * (1.0 / 255.0), (pixels - grey) * (1.0 / (grey + _DARK))], dim=-1)
+
+
+@contextmanager
+def _exact() -> Iterator[None]:
+    """Compute in float32 where all else may be of lower precision: millimetres would be lost."""
+    with torch.autocast("cpu", enabled=False):
+        yield
 
 
 class _Eye(nn.Module):
@@ -205,7 +223,7 @@ class _Eye(nn.Module):
         kernels = [5] + [3] * (len(channels) - 1)
         strides = [2, 2] + [1] * (len(channels) - 2)
         self.layers = nn.ModuleList()
-        before, size = 6, (rows, columns)
+        before, size = _PLANES, (rows, columns)
         for after, kernel, stride in zip(channels, kernels, strides):
             self.layers.append(nn.Conv2d(before, after, kernel, stride))
             rows, columns, before = (rows - kernel) // stride + 1, (columns - kernel) // stride + 1, after
@@ -223,7 +241,7 @@ class _Eye(nn.Module):
         """Return positions (batch, 3 points), the first one's scores (batch, cells), and features of the image.
 
         Args:
-            image: (batch, 6, rows, columns): standardised, and relative to the brightness.
+            image: (batch, planes, rows, columns), standardised.
             said: (batch, columns) of the instruction.
         """
         seen = image
