@@ -78,6 +78,8 @@ def test_demonstrations_show_the_experts_actions_without_its_noise(tmp_path: Pat
     assert (shown.action.abs() <= 1.0).all() and shown.inside.min() >= 0.0
     # saturated where the expert is far away, whatever the noise
     assert (shown.action[0].abs().max(dim=1)[0] > 0.99).all()
+    ways = {tuple(row) for row in shown.inside.tolist()}
+    assert (1.0, 1.0, 1.0, 1.0) in ways and (1.0, 0.0, 0.0, 0.0) in ways, "later actions answer noise where there is"
     assert (shown.tokens[0] > 1.0).sum() >= 3  # known words
     assert shown.labels[:, 3:5].norm(dim=1)[0] == pytest.approx(10.0 * TASK.push_m, abs=0.01)  # the goal, dm
     assert shown.images(np.array([0])).float().std() > 1.0

@@ -186,7 +186,8 @@ def test_the_expert_of_pushes_stays_down_behind_a_block_that_is_at_its_goal() ->
     there = expert.act({**seen, "goal_position": np.array([[0.505, 0.0, 0.02]])}, pipeline)
     assert np.abs(there[0, :2]).max() < 1e-6 and abs(there[0, 2]) < 0.2
     assert expert.act({**seen, "goal_position": np.array([[0.56, 0.0, 0.02]])}, pipeline)[0, 0] > 0.5
-    above = {**seen, "tool_position": tool + [0.0, 0.0, 0.09], "target_position": tool + [0.0, 0.0, 0.09]}
+    high = tool + np.array([0.0, 0.0, 0.09])
+    above = {**seen, "tool_position": high, "target_position": high}
     stays = expert.act({**above, "goal_position": np.array([[0.529, 0.0, 0.02]])}, pipeline)
     assert stays[0, 2] > -0.2, "it does not begin again within the tolerance"
     assert expert.act({**above, "goal_position": np.array([[0.54, 0.0, 0.02]])}, pipeline)[0, 2] < -0.5

@@ -30,6 +30,8 @@ LABELS = ("object_offset", "goal_offset")
 
 _KEPT = 0.85
 """Share of the noise on the expert's actions that remains one step later."""
+_DISTURBED = 0.5
+"""Share of the chunks with noise."""
 _AFTER_SUCCESS = 5
 """Chunks after success in a demonstration, which show the policy to leave what is done."""
 _TRIES = 20
@@ -241,8 +243,9 @@ def _demonstrate(
         enough = ~done & (lasted > _AFTER_SUCCESS)
         if enough.any():
             environment.restart(torch.from_numpy(np.flatnonzero(enough)))
-        inside = (torch.arange(chunk) < result.steps[:, None]).float().numpy()
-        made = {"action": expert.shown().numpy(), "inside": inside}
+        shown, taught = expert.shown()
+        inside = (torch.arange(chunk) < result.steps[:, None]).float() * taught
+        made = {"action": shown.numpy(), "inside": inside.numpy()}
         after = result.next_actor, result.next_privileged, environment.image_places()
         led = each(seen_rows(environment, actor.layout, *after))
         now = begun()
@@ -265,24 +268,34 @@ def _demonstrate(
 
 
 class _Expert:
-    """The scripted expert of N robots, with noise on what it does and not on what it shows."""
+    """The scripted expert of N robots, with noise on what it does and not on what it shows.
+
+    There is noise in some chunks, of which only the first action teaches: the others answer noise that a plan of the
+    whole chunk could not foresee.
+    """
 
     def __init__(self, environment: Any, stray: float, generator: torch.Generator) -> None:
         self._environment, self._stray, self._generator = environment, stray, generator
         self._strays = torch.zeros(environment.count, environment.pipeline.action_size)
+        self._disturbed = torch.zeros(environment.count, 1)
         self._shown: list[Tensor] = []
 
     def act(self) -> Tensor:
-        """Return actions (N, actions) with noise."""
+        """Return actions (N, actions), with noise in some chunks."""
+        if not self._shown:
+            drawn = torch.rand(self._disturbed.shape, generator=self._generator)
+            self._disturbed = (drawn < _DISTURBED).float() if self._stray else torch.zeros_like(drawn)
         fresh = torch.randn(self._strays.shape, generator=self._generator)
         self._strays = _KEPT * self._strays + self._stray * (1.0 - _KEPT**2) ** 0.5 * fresh
         self._shown.append(self._environment.expert_action())
-        return self._shown[-1] + self._environment.noisy_actions() * self._strays
+        return self._shown[-1] + self._disturbed * self._environment.noisy_actions() * self._strays
 
-    def shown(self) -> Tensor:
-        """Return the actions (N, steps, actions) without noise since the last call."""
+    def shown(self) -> tuple[Tensor, Tensor]:
+        """Return the actions (N, steps, actions) without noise since the last call, and which teach (N, steps)."""
         shown, self._shown = torch.stack(self._shown, dim=1).clamp(-1.0, 1.0), []
-        return shown
+        taught = torch.ones(shown.shape[:2])
+        taught[:, 1:] -= self._disturbed
+        return shown, taught
 
 
 def labels_size(environment: Any) -> int:
