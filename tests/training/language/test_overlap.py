@@ -17,7 +17,7 @@ from rlstack.training.language.network import NetworkSettings
 from rlstack.training.language.overlap import OverlappedPolicyGradient
 from rlstack.training.language.policy_gradient import PolicyGradient, PolicyGradientSettings
 
-SMALL = NetworkSettings(channels=(4, 4), points=2, spots=2, width=8, heads=2, layers=0, decoder_layers=1)
+SMALL = NetworkSettings(channels=(4, 4), points=2, width=8, heads=2, layers=0, decoder_layers=1)
 SETTINGS = PolicyGradientSettings(batch=8, kl=0.1, overlap=True)
 
 
