@@ -161,7 +161,7 @@ def test_file_is_the_policy(head: Any, scale: float, tmp_path: Path) -> None:
 
 def updated(parts: int) -> tuple[float, float]:
     """Return loss and sum of weights after an update on one batch in some parts."""
-    settings = replace(SFT, batch=8 // parts, accumulated=parts, shift=0, brightness=0.0)
+    settings = replace(SFT, batch=8 // parts, accumulated=parts, shift=0, brightness=0.0, strange=0.0)
     one = VLASFT(settings, environment(1))
     draw = torch.Generator().manual_seed(0)
     seen = one.policy.seen(torch.rand(8, one.environment.pipeline.size, generator=draw))

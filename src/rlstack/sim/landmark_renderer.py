@@ -43,6 +43,7 @@ class LandmarkRenderer(CameraRenderer):
         landmarks: int,
     ) -> None:
         super().__init__(robot, cameras)
+        self.places = np.zeros((landmarks, 2))
         shapes, spec = import_mujoco().mjtGeom, new_world()
         box = shapes.mjGEOM_BOX
         low, high = corners
@@ -99,4 +100,4 @@ class LandmarkRenderer(CameraRenderer):
         model.geom_rbound[which] = np.linalg.norm(half, axis=1)
         model.geom_pos[which] = place
         model.geom_quat[which] = [(math.cos(turn / 2.0), 0.0, 0.0, math.sin(turn / 2.0)) for turn in yaw.tolist()]
-        return self._look(camera, pose[:3], to_matrix(pose[3:]), appearance, world)
+        return self._look(camera, pose[:3], to_matrix(pose[3:]), appearance, world, place)

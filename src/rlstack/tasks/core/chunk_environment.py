@@ -61,6 +61,10 @@ class ChunkEnvironment(MujocoEnvironment):
     def _waiting(self) -> Array:
         """Return the command (N, width) under which robots stay as they are."""
 
+    def image_places(self) -> Tensor:
+        """Return where the named thing is in the observed images, (N, cameras, 2): right and down, -1 to 1."""
+        return torch.from_numpy(self.scene.cameras.places()[:, :, 0].astype(np.float32))
+
     @property
     def privileged_size(self) -> int:
         """Number of columns of :meth:`privileged`."""

@@ -66,11 +66,6 @@ class TableEnvironment(ArmEnvironment, ChunkEnvironment):
         ]
         return torch.from_numpy(np.nan_to_num(np.concatenate(columns, axis=1)).astype(np.float32))
 
-    def image_places(self) -> Tensor:
-        """Return where the instructed object is in the observed images, (N, cameras, 2): right and down, -1 to 1."""
-        assert self.scene.cameras is not None
-        return torch.from_numpy(self.scene.cameras.places()[:, :, 0].astype(np.float32))
-
     def noisy_actions(self) -> Tensor:
         """Return (1, actions): 1 but for the gripper: a dropped block teaches nothing."""
         return torch.tensor([[float(axis != "gripper") for axis in self.pipeline.axes]])

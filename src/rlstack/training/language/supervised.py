@@ -15,11 +15,14 @@ from rlstack.schema import value
 from rlstack.training.algorithm import cosine_decay
 from rlstack.training.language.actor import LanguageActor, PolicySettings, Seen, reduced
 from rlstack.training.language.network import Network, Placed
+from rlstack.training.language.tokeniser import NO_WORD, UNKNOWN
 from rlstack.training.optimisers import AdamW
 from rlstack.training.vision_encoder import shifted
 
 _WARM_UP = 0.03
 """Share of the run in which the learning rate rises."""
+_STRANGE = 3
+"""Largest number of unknown words that are put into a sentence."""
 _SPREAD = 0.05
 """Deviation of the object's place in a map that is taught, of half an image."""
 
@@ -48,6 +51,8 @@ class SupervisedSettings(PolicySettings):
     """Largest random shift of images, pixels."""
     brightness: float = value(0.1, at_least=0.0, at_most=0.9)
     """Largest random change of an image's brightness, as a share."""
+    strange: float = value(0.5, at_least=0.0, at_most=1.0)
+    """Share of the sentences with up to three unknown words at random places, so that others' sentences say as much."""
 
 
 class Known(NamedTuple):
@@ -55,8 +60,8 @@ class Known(NamedTuple):
 
     offsets: Tensor
     """(batch, labels) where the object and its goal are, dm."""
-    places: Tensor
-    """(batch, cameras, 2) where the object is in the images: right and down, -1 to 1."""
+    places: Tensor | None = None
+    """(batch, cameras, 2) where the object is in the images: right and down, -1 to 1; None: not known."""
 
 
 class Lesson(NamedTuple):
@@ -109,10 +114,13 @@ class Supervised:
         logged: list[dict[str, Tensor]] = []
         for _ in range(settings.accumulated):
             seen, actions, inside, known = next(lessons)
-            seen = seen._replace(images=augmented(seen.images, settings.shift, settings.brightness, self.generator))
+            grounded = self.actor.grounded
+            seen = seen._replace(
+                images=augmented(seen.images, settings.shift, settings.brightness, self.generator),
+                tokens=with_unknown(seen.tokens, settings.strange if grounded else 0.0, self.generator),
+            )
             loss, losses = torch.zeros(()), dict[str, Tensor]()
             place: Placed | None = None
-            grounded = self.actor.grounded
             with reduced(settings.precision):
                 if looks and grounded:
                     place = grounded.place(*seen)
@@ -123,9 +131,10 @@ class Supervised:
                     losses["actions"] = loss.detach()
             if self._guess is not None and known is not None and grounded and place:
                 where = (self._guess(torch.relu(place.feature.float())) - known.offsets).abs().mean()
-                shown = _unlike(grounded, place.maps, known.places)
-                loss = loss + settings.labels * where + settings.places * shown
-                losses |= {"labels": where.detach(), "places": shown.detach()}
+                loss, losses["labels"] = loss + settings.labels * where, where.detach()
+                if known.places is not None:
+                    shown = _unlike(grounded, place.maps, known.places)
+                    loss, losses["places"] = loss + settings.places * shown, shown.detach()
             (loss / settings.accumulated).backward()  # type: ignore[no-untyped-call]
             logged.append(losses)
         nn.utils.clip_grad_norm_(self._parameters, 1.0)
@@ -145,6 +154,21 @@ class Supervised:
             self._guess.load_state_dict(state["guess"])
         self._optimiser.load_state_dict(state["optimiser"])
         self.generator.set_state(state["random"])
+
+
+def with_unknown(tokens: Tensor, share: float, generator: torch.Generator) -> Tensor:
+    """Return tokens (batch, words) with up to :data:`_STRANGE` unknown words among some; the last may be dropped."""
+    if not share:
+        return tokens
+    batch, words = tokens.shape
+    length = (tokens > NO_WORD).sum(dim=1, keepdim=True)
+    chosen = torch.rand((batch, 1), generator=generator) < share
+    added = chosen & (torch.rand((batch, _STRANGE), generator=generator) < 0.5)
+    at = torch.rand((batch, _STRANGE), generator=generator) * length - 0.5
+    places = torch.arange(words).expand(batch, -1) + (words + 1.0) * (tokens == NO_WORD)
+    order = torch.cat([places, torch.where(added, at, 3.0 * words)], dim=1).argsort(dim=1)[:, :words]
+    both = torch.cat([tokens, torch.where(added, UNKNOWN, NO_WORD).to(tokens.dtype)], dim=1)
+    return both.gather(1, order)
 
 
 def augmented(images: Tensor, shift: int, brightness: float, generator: torch.Generator) -> Tensor:

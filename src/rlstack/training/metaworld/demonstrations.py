@@ -17,7 +17,7 @@ from rlstack.errors import UserError
 from rlstack.files import write_atomically
 from rlstack.interfaces.instruction import encoded
 from rlstack.training.language.actor import LanguageActor, Seen
-from rlstack.training.language.supervised import Lesson
+from rlstack.training.language.supervised import Known, Lesson
 from rlstack.training.metaworld.workers import Workers
 
 FOLDER = "demonstrations"
@@ -152,7 +152,7 @@ class Demonstrations:
         """Return some chunks to learn."""
         seen = Seen(self.state[index], self._tokens[self._task[index]], self.pictures(index))
         action = self.action[index]
-        return Lesson(seen, action, torch.ones(action.shape[:2]), self.labels[index])
+        return Lesson(seen, action, torch.ones(action.shape[:2]), Known(self.labels[index]))
 
 
 def check_folder(folder: Path, settings: Mapping[str, Any]) -> None:

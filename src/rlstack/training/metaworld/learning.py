@@ -33,7 +33,7 @@ _LOGGED = 100
 """Updates that a line of the curve averages."""
 
 SETTINGS = SupervisedSettings(
-    network=NetworkSettings(layers=0, decoder_layers=1, spots=12, points=24),
+    network=NetworkSettings(layers=0, decoder_layers=1, points=24),
     head="regression",
     chunk=CHUNK,
     batch=64,
