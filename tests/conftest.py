@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import os
 import random
 import re
@@ -59,6 +60,15 @@ _TOO_SLOW = ["did not happen within", "passed the guard within"]
 """What a test says whose processes did not find each other in time."""
 
 
+gc.disable()  # while thousands of tests are collected, none of which goes away
+
+
+def pytest_collection_finish() -> None:
+    """Leave the tests and what they import out of all garbage collection from here on."""
+    gc.freeze()
+    gc.enable()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run integration tests again, once, that failed as processes did not find each other on a busy machine.
 
@@ -74,6 +84,31 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.flaky(reruns=2))
         elif item.get_closest_marker("integration"):
             item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=_TOO_SLOW))
+    if hasattr(config, "workerinput"):
+        items[:] = _mixed(items)
+
+
+def _mixed(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return the tests with the files of those that wait, for processes and real time, spread over all others.
+
+    Workers begin with a part of the list each: otherwise one of them would do all of the waiting, and at the end all
+    would wait for each other's real time.
+    """
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    found: list[tuple[float, list[pytest.Item]]] = []
+    for waits in (True, False):
+        group = [tests for tests in files.values() if any(map(_waits, tests)) is waits]
+        total, before = sum(map(len, group)), 0
+        for tests in group:
+            found.append(((before + 0.5 * len(tests)) / total, tests))
+            before += len(tests)
+    return [item for _, tests in sorted(found, key=lambda one: one[0]) for item in tests]
+
+
+def _waits(item: pytest.Item) -> bool:
+    return item.path.is_relative_to(_HARDWARE) or item.get_closest_marker("integration") is not None
 
 
 @contextmanager
