@@ -27,7 +27,12 @@ def installed(group: str) -> tuple[EntryPoint, ...]:
 
 @cache
 def _installed(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    return tuple(entry_points(group=group))
+    return tuple(_all_installed(path).select(group=group))
+
+
+@cache
+def _all_installed(path: tuple[str, ...]) -> Any:
+    return entry_points()
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,8 @@ class Registry:
                 return entry.load()
         package = self._built_in().get(name)
         if package is None:
-            _installed.cache_clear()  # find newly installed packages the next time
+            _all_installed.cache_clear()  # find newly installed packages the next time
+            _installed.cache_clear()
             raise unknown_name(self.kind, name, self.names())
         return getattr(importlib.import_module(f"{package}.{name}"), self.attribute)
 

@@ -9,7 +9,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rlstack.bringup.agent_process import with_agent
 from rlstack.bringup.kind_deployment import EXTERNAL, deployment_of
 from rlstack.bringup.node_process import System, on_simulated_time, with_real_time_priority
 from rlstack.bringup.params_file import with_params_file
@@ -83,6 +82,8 @@ def checked_deployment(
     if teleop:
         system = with_human(system, spec)
     if agent:
+        from rlstack.bringup.agent_process import with_agent  # its grammar takes a fifth of a second to load
+
         system = with_agent(system, absolute_file(robot), places, model_url, model)
     elif places or model_url or model:
         raise UserError("places, model_url and model are the agent's: give agent, too, or leave them out.")
