@@ -16,8 +16,9 @@ from rlstack.robots import frames
 from tests.support import robots
 from tests.support.guard_states import World, declared, explore, requests, run
 
-BY_RATES = replace(load_quadrotor("racer_rates"), control_rate_hz=20.0)  # a fifth of the periods to try
-CRAZYFLIE = robots.crazyflie()
+# Durations below are in seconds: at lower rates there are fewer periods to try.
+BY_RATES = replace(load_quadrotor("racer_rates"), control_rate_hz=20.0)
+CRAZYFLIE = replace(robots.crazyflie(), control_rate_hz=50.0)
 FENCE = {"geofence_min_m": (-3.0, -3.0, -0.2), "geofence_max_m": (3.0, 3.0, 3.0), "linear_velocity_m_s": 3.0}
 """The Crazyflie's, so that the events below mean the same to every robot."""
 
