@@ -268,7 +268,7 @@ def test_a_script_begins_once_it_is_heard_and_the_guard_passes_commands_on(
     from rlstack.nodes.teleop_arm import TeleopArmNode
 
     script = tmp_path / "moves.yaml"
-    script.write_text("moves: [{steps: 5, linear: [0, 1, 0]}, {steps: 5000}]")
+    script.write_text("moves: [{steps: 25, linear: [0, 1, 0]}, {steps: 5000}]")
     kind = topics.type_of(topics.GUARD_MODE)
     modes = listener.node.create_publisher(kind, f"/arm/{topics.GUARD_MODE}", topics.quality("latched"))
     arm, node = Servo(listener), started(TeleopNode, beside=("guard", "teleop_arm"), device=f"script:{script}")
