@@ -9,6 +9,7 @@ import resource
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 from rlstack.errors import UserError
 from rlstack.policies import load_policy, released_policies, write_policy
-from rlstack.policies.graph_checks import MAX_NODES
 from rlstack.policies.graph_sizes import check_sizes
+from rlstack.policies.limits import LARGE as LARGE_POLICIES
+from rlstack.policies.limits import ORDINARY
 from rlstack.policies.operators import ALLOWED
-from tests.policies.graphs import INPUTS, SIZES, mlp_contract, model, put, sealed, weights
+from tests.policies.graphs import INPUTS, SIZES, mlp_contract, mlp_model, model, put, sealed, weights
 
 Nodes = list[onnx.NodeProto]
 LOAD_S = 5.0
@@ -181,11 +183,23 @@ def test_a_size_that_only_a_flight_would_tell(tmp_path: Path) -> None:
 
 def test_too_many_nodes(tmp_path: Path) -> None:
     bare = hostile([helper.make_node("Identity", ["x"], ["big"])])
-    bare.graph.node.extend(helper.make_node("Neg", ["x"], [f"n{k}"]) for k in range(MAX_NODES))
+    bare.graph.node.extend(helper.make_node("Neg", ["x"], [f"n{k}"]) for k in range(ORDINARY.nodes))
     started = time.monotonic()
     with pytest.raises(UserError, match=r"nodes and weights, more than 5,000. Export a smaller network"):
         load_policy(put(tmp_path, sealed(bare, mlp_contract())))
     assert time.monotonic() - started < LOAD_S
+
+
+def test_limits_of_large_networks_for_those_who_ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "policy.onnx"
+    write_policy(mlp_model(), mlp_contract(), path)
+    monkeypatch.setattr("rlstack.policies.limits.ORDINARY", replace(ORDINARY, nodes=3))
+    with pytest.raises(
+        UserError, match=r"more than 3\. .* For a large network that you trust, set RLSTACK_LARGE_POLICIES=1"
+    ):
+        load_policy(path)
+    monkeypatch.setenv(LARGE_POLICIES, "1")
+    assert load_policy(path).contract.name == mlp_contract().name
 
 
 def test_sparse_weights(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.policies import MAX_BYTES, load_policy, write_policy
+from rlstack.policies import load_policy, write_policy
 from tests.policies.graphs import crazyflie, gru_contract, gru_model, mlp_contract, mlp_model
 
 
@@ -127,4 +127,3 @@ def test_a_huge_file_is_refused_unread(tmp_path: Path) -> None:
         file.truncate(2**38)  # sparse: 256 GiB that take no disk, and that would not fit into memory
     with pytest.raises(UserError, match=r"262144\.0 MiB, more than the limit of 64 MiB"):
         load_policy(path)
-    assert MAX_BYTES == 64 * 2**20

@@ -43,17 +43,15 @@ from rlstack.policies.robot_envelope import envelope_for
 
 if TYPE_CHECKING:
     from rlstack.policies.inference import Policy
-    from rlstack.policies.policy_file import MAX_BYTES, load_policy, write_policy
+    from rlstack.policies.policy_file import load_policy, write_policy
 
 _ON_FIRST_USE = {
     "Policy": "inference",
-    "MAX_BYTES": "policy_file",
     "load_policy": "policy_file",
     "write_policy": "policy_file",
 }
 
 __all__ = [
-    "MAX_BYTES",
     "METADATA_KEY",
     "NEXT_STATE_PREFIX",
     "SCHEMA_VERSION",

@@ -11,18 +11,13 @@ from onnx import inliner, numpy_helper
 
 from rlstack.errors import UserError
 from rlstack.policies.contract import ACTION, NEXT_STATE_PREFIX, PLAN, STATE_PREFIX, Contract
+from rlstack.policies.limits import hint, limits
 from rlstack.policies.operators import ALLOWED
 
 Shape = tuple[int | str, ...]
 
 STANDARD_DOMAINS = ("", "ai.onnx")
 """Domains of standard ONNX operators; both names mean the same set."""
-
-MAX_NODES = 5_000
-"""Nodes and constant tensors of a graph: rlstack's tasks have up to 700, and onnxruntime takes seconds for these."""
-
-_MAX_ELEMENTS = 2**25
-"""Elements of one constant tensor: a file of 64 MiB could claim more with types of half a byte."""
 
 _REAL_TYPES = frozenset(
     number for name, number in onnx.TensorProto.DataType.items() if name in ("DOUBLE",) or "FLOAT" in name
@@ -112,10 +107,10 @@ def _check_operators(model: onnx.ModelProto, where: str) -> None:
             " Inline them (write_policy does) and export the policy again."
         )
     graphs = list(_graphs(model.graph))
-    if (count := sum(len(graph.node) + len(graph.initializer) for graph in graphs)) > MAX_NODES:
+    if (count := sum(len(graph.node) + len(graph.initializer) for graph in graphs)) > limits().nodes:
         raise UserError(
-            f"{where}: the graph has {count:,} nodes and weights, more than {MAX_NODES:,}. Export a smaller"
-            " network, or one whose loops are not unrolled."
+            f"{where}: the graph has {count:,} nodes and weights, more than {limits().nodes:,}. Export a smaller"
+            f" network, or one whose loops are not unrolled.{hint()}"
         )
     if any(graph.sparse_initializer for graph in graphs):
         raise UserError(f"{where}: the graph has sparse weights. Export it again with dense ones.")
@@ -141,9 +136,9 @@ def _check_tensor(owner: str, tensor: onnx.TensorProto, where: str) -> None:
             f"{where}: the weights '{owner}' are outside the file, and a policy is one file."
             " Export it again with external_data=False, or load it with its data and save it as one file."
         )
-    if math.prod(tensor.dims) > _MAX_ELEMENTS:
+    if math.prod(tensor.dims) > limits().elements:
         raise UserError(
-            f"{where}: the weights '{owner}' have {math.prod(tensor.dims):,} values, more than {_MAX_ELEMENTS:,}."
+            f"{where}: the weights '{owner}' have {math.prod(tensor.dims):,} values, more than {limits().elements:,}."
             " Export a smaller network."
         )
     try:

@@ -19,13 +19,8 @@ from onnx import defs, helper, numpy_helper, shape_inference
 
 from rlstack.errors import UserError
 from rlstack.policies.graph_checks import STANDARD_DOMAINS, shortened
+from rlstack.policies.limits import Limits, hint, limits
 from rlstack.policies.operators import ELEMENTWISE, LOGICAL
-
-MAX_BYTES_PER_ROBOT = 256 * 2**20
-"""Memory of all tensors of one step, for each robot of the batch: the file alone may have 64 MiB."""
-
-MAX_OPERATIONS_PER_ROBOT = 5 * 10**9
-"""Multiplications of one step, about: ResNet-50 has 4e9, which one processor does a few times a second."""
 
 _MOST_FOLDED = 64
 """Elements of an array whose values are followed: shapes, ranges and scales are shorter."""
@@ -62,6 +57,7 @@ class _Walk:
     known: dict[str, _Value] = field(default_factory=dict)
     bytes: int = 0
     operations: int = 0
+    limits: Limits = field(default_factory=limits)
 
 
 def check_sizes(
@@ -110,18 +106,19 @@ def _pass(walk: _Walk, node: onnx.NodeProto, attributes: Mapping[str, Any], robo
     if content is not None:
         walk.known[node.output[0]].content = content
     walk.operations += _operations(node.op_type, attributes, inputs, list(outputs.values()))
-    if walk.bytes > MAX_BYTES_PER_ROBOT * robots:
+    allowed = walk.limits
+    if walk.bytes > allowed.step_bytes * robots:
         _refuse(
             walk,
             node,
-            f"the tensors of a step for {walk.case} would take more than {MAX_BYTES_PER_ROBOT * robots / 2**20:g} MiB"
+            f"the tensors of a step for {walk.case} would take more than {allowed.step_bytes * robots / 2**20:g} MiB"
             f" (this one has the shape {[list(v.shape) for v in outputs.values()]})",
         )
-    if walk.operations > MAX_OPERATIONS_PER_ROBOT * robots:
+    if walk.operations > allowed.operations * robots:
         _refuse(
             walk,
             node,
-            f"a step for {walk.case} would take more than {MAX_OPERATIONS_PER_ROBOT * robots:.0e} operations",
+            f"a step for {walk.case} would take more than {allowed.operations * robots:.0e} operations",
         )
 
 
@@ -164,7 +161,7 @@ def _fails(walk: _Walk, node: onnx.NodeProto, why: str) -> NoReturn:
 def _refuse(walk: _Walk, node: onnx.NodeProto, why: str) -> NoReturn:
     raise UserError(
         f"{walk.where}: the operator '{node.op_type}' of node '{node.name or next(iter(node.output), '')}' is refused:"
-        f" {why}. Export a smaller network, whose sizes follow from those of its inputs."
+        f" {why}. Export a smaller network, whose sizes follow from those of its inputs.{hint()}"
     )
 
 

@@ -16,6 +16,7 @@ from rlstack.policies.family_contract import bind, check_family
 from rlstack.policies.graph_checks import check_graph, check_model, clean
 from rlstack.policies.graph_sizes import check_sizes
 from rlstack.policies.inference import Policy, open_session
+from rlstack.policies.limits import hint, limits
 from rlstack.policies.released import find_policy
 from rlstack.policies.robot_contract import check_contract, check_robot
 from rlstack.policies.serialization import EXPORT_AGAIN, contract_from, pack, unpack
@@ -23,9 +24,6 @@ from rlstack.robots import RobotSpec, load_robot
 
 _TRIED_WITH = "crazyflie"
 """Default robot to dry-run a family's policy with."""
-
-MAX_BYTES = 64 * 2**20
-"""Size limit: a policy on a robot has kilobytes to a few megabytes."""
 
 
 def write_policy(model: onnx.ModelProto, contract: Contract, path: str | Path) -> Contract:
@@ -50,14 +48,12 @@ def write_policy(model: onnx.ModelProto, contract: Contract, path: str | Path) -
     if path.is_dir():
         raise UserError(f"Cannot write the policy {path}: it is a folder. Give the name of a file in it.")
     data, sealed = pack(clean(model, str(path)), contract)
-    _open(data, path, None, MAX_BYTES)
+    _open(data, path, None, limits().file_bytes)
     write_atomically(path, data, what="the policy", make_folder=False)
     return sealed
 
 
-def load_policy(
-    path: str | Path, *, robot: RobotSpec | None = None, sha256: str = "", max_bytes: int = MAX_BYTES
-) -> Policy:
+def load_policy(path: str | Path, *, robot: RobotSpec | None = None, sha256: str = "", max_bytes: int = 0) -> Policy:
     """Load and check a policy file from any source; it is read once, and what is hashed is what is run.
 
     Args:
@@ -66,12 +62,13 @@ def load_policy(
             policy for a family is bound to this robot: it then has its rotors and limits, and only inputs from
             topics. Without a robot such a policy can be shown, but not stepped.
         sha256: If given, the file's bytes must have this SHA-256, such as that of the file that was verified.
-        max_bytes: Larger files are refused without reading them.
+        max_bytes: Larger files are refused without reading them; 0: the limit of :mod:`rlstack.policies.limits`.
 
     Raises:
         UserError: The file is refused; the message says why and how to fix it.
     """
     path = find_policy(path)
+    max_bytes = max_bytes or limits().file_bytes
     data = _read(path, max_bytes)
     found = hashlib.sha256(data).hexdigest()
     if sha256 and found != sha256:
@@ -136,5 +133,5 @@ def _read(path: Path, max_bytes: int) -> bytes:
 def _refuse_size(where: str, size: int, max_bytes: int) -> None:
     raise UserError(
         f"{where} has {size / 2**20:.1f} MiB, more than the limit of {max_bytes / 2**20:g} MiB for a policy."
-        " Check that it is the right file, or raise max_bytes."
+        f" Check that it is the right file, or raise max_bytes.{hint()}"
     )

@@ -28,6 +28,7 @@ from rlstack.policies import (
 )
 from rlstack.policies.contract import ACTION, NEXT_STATE_PREFIX, PLAN, STATE_PREFIX, Contract, Port
 from rlstack.policies.family_contract import bind
+from rlstack.policies.limits import ORDINARY
 from rlstack.robots import RobotSpec, frames
 from rlstack.tasks.core.onnx_tracing import trace_to_onnx
 from rlstack.tasks.core.pipeline import Pipeline
@@ -207,7 +208,8 @@ def export_policy(graph: PolicyGraph, contract: Contract, robot: RobotSpec, path
     with TemporaryDirectory() as folder:
         trial = Path(folder) / path.name
         write_policy(model, contract, trial)
-        difference = compare(graph, contract, trial, robot)
+        large = 4 * sum(weights.numel() for weights in graph.parameters()) > ORDINARY.file_bytes
+        difference = compare(graph, contract, trial, robot, observations=20 if large else 1000)
     if not difference <= TOLERANCE:
         raise UserError(
             f"The exported policy differs from the training policy by {difference:.1e} of the command's range"

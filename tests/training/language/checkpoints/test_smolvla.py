@@ -15,6 +15,7 @@ from torch import Tensor
 from rlstack.errors import UserError
 from rlstack.interfaces.instruction import encoded
 from rlstack.policies import write_policy
+from rlstack.policies.limits import ORDINARY
 from rlstack.training.algorithms.vla_ppo import VLAPPO, VLAPPOSettings
 from rlstack.training.algorithms.vla_sft import VLASFT, VLASFTSettings
 from rlstack.training.export import TOLERANCE, PolicyGraph, _to_onnx, compare, make_contract
@@ -115,7 +116,7 @@ def test_log_probabilities_are_those_of_what_was_sampled(folder: Path) -> None:
     assert float(apart.abs().max()) == 0.0
 
 
-def test_says_what_is_wrong_with_a_checkpoint(folder: Path, tmp_path: Path) -> None:
+def test_says_what_is_wrong_with_a_checkpoint(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from safetensors.numpy import load_file, save_file
 
     tensors = load_file(folder / "model.safetensors")
@@ -156,6 +157,13 @@ def test_says_what_is_wrong_with_a_checkpoint(folder: Path, tmp_path: Path) -> N
             (tmp_path / "vlm" / "tokenizer.json").unlink()
         with pytest.raises(UserError, match=match):
             actor(tmp_path)
+    with (
+        monkeypatch.context() as patch,
+        pytest.raises(UserError, match="too many for a policy file of 0 MiB"),
+    ):
+        patch.setattr("rlstack.policies.limits.ORDINARY", replace(ORDINARY, file_bytes=10**5))
+        write_smolvla(tmp_path, 7, ("scene",), 3)
+        actor(tmp_path)
     write_smolvla(tmp_path, 7, ("scene",), 3)
     (tmp_path / "model.safetensors").unlink()
     torch.save({"model": LAYOUT}, tmp_path / "pytorch_model.bin")

@@ -9,6 +9,7 @@ import torch
 
 from rlstack.data.lerobot.processors import ACTION_FEATURE, read_json, read_scales
 from rlstack.errors import UserError
+from rlstack.policies.limits import hint, limits
 from rlstack.schema import value
 from rlstack.training.language.checkpoints.smolvla import SmolVLAHead, SmolVLANetwork, load_smolvla
 from rlstack.training.language.checkpoints.trained import Kept, Trained, prepare
@@ -62,6 +63,12 @@ def open_checkpoint(settings: CheckpointSettings, fit: Fit) -> tuple[SmolVLANetw
     cameras = [name for name in config.get("input_features", {}) if name.startswith("observation.images.")]
     robot = (fit.state, fit.images, fit.axes)
     network, head = load_smolvla(folder, config, fit.words, robot, fit.chunk)
+    count = sum(weights.numel() for part in (network, head) for weights in part.parameters())
+    if 4 * count > limits().file_bytes:
+        raise UserError(
+            f"checkpoint: {folder} has {count / 1e6:.0f} million parameters, too many for a policy file of"
+            f" {limits().file_bytes / 2**20:.0f} MiB.{hint()} Whatever runs the policy needs it, too."
+        )
     if settings.statistics == "checkpoint":
         for what, here, there in (
             ("cameras", fit.images[0], len(cameras)),
