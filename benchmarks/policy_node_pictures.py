@@ -66,7 +66,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=20.0, help="of measuring, for each")
     parser.add_argument("--cores", type=int, default=1, help="that all processes share")
     parser.add_argument("--keep", type=Path, help="folder for the policies that are made; those there are used again")
-    parser.add_argument("--policy", type=Path, help="policy file for the Panda with both cameras, instead")
+    parser.add_argument("--policy", type=Path, help="policy file for the Panda with a camera or two, instead")
     parser.add_argument("--json", type=Path, help="write the figures there, too")
     options = parser.parse_args()
     os.environ.setdefault("ROS_DOMAIN_ID", str(1 + os.getpid() % 100))
@@ -155,8 +155,9 @@ def measured(robot_file: str, policy: Path, options: argparse.Namespace) -> Figu
     everywhere = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(everywhere)[-options.cores :])  # the nodes inherit it
     try:
+        given = {"policy": policy, "robot": robot_file, "goal_position": "[0.5, 0.0, 0.3]", **instruction(policy)}
         nodes = {
-            "policy": started("policy", policy=policy, robot=robot_file, goal_position="[0.5, 0.0, 0.3]"),
+            "policy": started("policy", **given),
             "guard": started("guard", robot=robot_file, auto_arm="true", **_PATIENT),
         }
         try:
@@ -168,6 +169,14 @@ def measured(robot_file: str, policy: Path, options: argparse.Namespace) -> Figu
                 node.wait(timeout=20.0)
     finally:
         os.sched_setaffinity(0, everywhere)
+
+
+def instruction(policy: Path) -> dict[str, str]:
+    """Return what a policy that follows instructions is told; empty: it follows none."""
+    from rlstack.policies import load_policy
+
+    text = next((port.text for port in load_policy(policy).contract.inputs if port.text is not None), None)
+    return {} if text is None else {"instruction": text.examples[0]}
 
 
 def started(kind: str, **parameters: Any) -> subprocess.Popen[bytes]:

@@ -14,12 +14,14 @@ import pytest
 from rlstack.bringup.verify import verify
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.verification import task_of
+from rlstack.kinds.manipulator.verification_table import TableVerification
 from rlstack.policies import load_policy, write_policy
 from rlstack.tasks.catalog.arm_reach import ReachTask
 from rlstack.tasks.catalog.table_push import TablePushTask
 from rlstack.tasks.manipulator.trials import ArmNoise
 from rlstack.verification.manipulation_score import score_arm
 from rlstack.verification.manipulation_trials import judged
+from rlstack.verification.task_verification import Request
 from rlstack.verification.trial_records import ManipulationRecord
 from tests.kinds.manipulator.guard_loop import panda
 from tests.support.arms import write_posture_policy
@@ -71,6 +73,30 @@ def test_an_instructed_policy_has_rows_for_words_that_it_knows_and_for_none(tmp_
     )
     assert "batch, unseen words" in said and "batch, no instruction: success" not in said, "it must fail there"
     assert data["provenance"]["settings"]["blocks"] == 2
+
+
+def test_margins_of_few_trials_take_less_time_and_need_what_the_task_needs(tmp_path: Path) -> None:
+    names, words = ("joint_position", "instruction"), TablePushTask().text.words
+    path = write_posture_policy(tmp_path / "policy.onnx", ROBOT, REST, task="table_push", inputs=names, words=words)
+    request = Request(
+        policy=path,
+        given=str(path),
+        loaded=load_policy(path, robot=ROBOT),
+        sha256="",
+        task=TablePushTask,
+        task_name="table_push",
+        robot=ROBOT,
+        named="panda",
+        robot_option="panda",
+        names=("batch",),
+        topics=False,
+        episodes=3,
+        seed=0,
+    )
+    few, many = TableVerification(request), TableVerification(replace(request, episodes=None))
+    (expected, whole) = (verification.parts([], 2)[0].expected_s for verification in (few, many))
+    assert whole == 2 * TableVerification.seconds.reality and expected == pytest.approx(0.1 * whole)
+    assert few.enough == pytest.approx(TablePushTask.bounds.at_least["success"] - 0.05)
 
 
 def test_tasks_of_arms_alone_are_verified_so_as_policies_were_trained_on_them(tmp_path: Path) -> None:

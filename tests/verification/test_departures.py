@@ -132,6 +132,16 @@ def test_jitter_delays_each_message_by_itself_and_time_does_not_run_back():
     assert len(np.unique(ages[50])) == 10
 
 
+def test_images_stay_images_under_noise():
+    class Looking(Recorded):
+        def signals(self, names):
+            return {"scene_image": np.full((len(self), 4, 4, 3), 250, np.uint8)}
+
+    driver, _ = driven(Departures(noise={"scene_image": 8.0}), "scene_image", trials=Looking(20, 2))
+    images = np.array([inputs["scene_image"] for inputs in driver.seen])
+    assert images.dtype == np.uint8 and images.max() == 255 and 200 < images.min() < 240
+
+
 def test_bias_is_constant_and_noise_is_white():
     driver, _ = driven(Departures(bias={"position": 0.5}, noise={"position": 0.1}), trials=Recorded(500, 4))
     error = np.stack([inputs["position"] for inputs in driver.seen]) - np.arange(501)[:, None, None]

@@ -22,8 +22,8 @@ from rlstack.verification.runner import Trials
 
 Signals = dict[str, NDArray[Any]]
 
-CHOSEN = frozenset({"goal", "goal_path"})
-"""Topics of goals: the operator chooses them, so they are neither late, lost nor noisy."""
+CHOSEN = frozenset({"goal", "goal_path", "instruction"})
+"""Topics of goals and instructions: the operator chooses them, so they are neither late, lost nor noisy."""
 
 INTERPOLATED = frozenset({"odom", "imu", "joint_states", "object"})
 """Topics whose signals are interpolated between two periods; others (scans, people, maps, images) are the last one
@@ -205,6 +205,8 @@ class _Departed(Trials):
         offset = bias * self._signs[name]
         if noise:
             offset = offset + noise * self._random.standard_normal(shape)
+        if array.dtype == np.uint8:
+            return np.clip(np.rint(array + offset), 0, 255).astype(np.uint8)
         return multiply(array, from_rotation_vector(offset)) if turned else array + offset
 
     def _acting(self, command: Array) -> Array:

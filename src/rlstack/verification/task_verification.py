@@ -335,8 +335,9 @@ class TaskVerification(ABC):
             each = seconds.baselines if batched else seconds.baselines_in_engines
             for who in self.baselines if plan.baseline_trials is not None else ():
                 parts.append(Part(f"{plan.name}: {who}", each * len(plan.baseline_trials)))
-        theirs = seconds.reality_baselines * len(self.reality_baselines())
-        return [*parts, Part(MARGINS, margins * (seconds.reality + theirs))]
+        each = seconds.reality + seconds.reality_baselines * len(self.reality_baselines())
+        trials = min(self.counts.reality, self.request.episodes or self.counts.reality)
+        return [*parts, Part(MARGINS, margins * each * trials / type(self).counts.reality)]
 
     def in_world(self, trials: Any, simulator: str) -> Any:
         """Return trials placed in a simulator's world."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -52,3 +53,13 @@ def test_a_stiffer_arm_keeps_its_damping_ratio_and_longer_trials_their_task() ->
     stiff = known["stiffness_scale"].apply(2.0, nominal).trials.departures
     np.testing.assert_allclose(stiff.damping, np.sqrt(stiff.stiffness))
     assert known["trial_s"].apply(10.0, nominal).options["task"].steps == 200
+
+
+def test_policies_that_see_have_margins_of_their_cameras() -> None:
+    task = TASKS.load("table_push")().judged()
+    known = axes("table_push", PANDA)
+    assert set(known) - set(axes("arm_reach", PANDA)) == {"camera_m", "camera_rad", "image_noise"}
+    nominal = Conditions(trials=held_out(task, PANDA, 2, 0), robot=PANDA)
+    moved = known["camera_m"].apply(0.02, nominal).options["task"]
+    assert moved.pictures.look == replace(task.pictures.look, camera_m=0.02)
+    assert known["image_noise"].apply(4.0, nominal).departures.noise == {"scene_image": 4.0}

@@ -102,7 +102,8 @@ def arm_axes(robot: Manipulator, task: Any, handles: bool) -> tuple[Axis, ...]:
                 resolution=0.05,
             )
         )
-    return (*every, *(_object_axes(opening_m) if handles else ()))
+    looks = _camera_axes(task) if getattr(task, "cameras", ()) else ()
+    return (*every, *(_object_axes(opening_m) if handles else ()), *looks)
 
 
 _GAINS = (
@@ -148,6 +149,50 @@ def _object_axes(opening_m: float) -> tuple[Axis, ...]:
             resolution=0.0005,
         ),
     )
+
+
+def _camera_axes(task: Any) -> tuple[Axis, ...]:
+    look = task.pictures.look
+    return (
+        Axis(
+            key="camera_m",
+            title="Error of the cameras' places along each axis, one standard deviation",
+            unit="m",
+            nominal=look.camera_m,
+            farthest=round(look.camera_m + 0.03, 4),
+            required=None,
+            reason="a camera on a stand is placed to some mm, and is pushed sooner or later",
+            apply=partial(_looking, task, "camera_m"),
+            resolution=0.002,
+        ),
+        Axis(
+            key="camera_rad",
+            title="Error of the cameras' directions about each axis, one standard deviation",
+            unit="rad",
+            nominal=look.camera_rad,
+            farthest=round(look.camera_rad + 0.05, 4),
+            required=None,
+            reason="a camera is aimed by hand to 1 or 2 degrees, 0.02 to 0.03 rad, unless it is calibrated",
+            apply=partial(_looking, task, "camera_rad"),
+            resolution=0.002,
+        ),
+        Axis(
+            key="image_noise",
+            title="Noise of pixels, of 255",
+            unit="",
+            nominal=0.0,
+            farthest=32.0,
+            required=None,
+            reason="a camera raises its gain, and with it its noise, in a dim room",
+            apply=lambda value, c: c.departing(noise={f"{camera}_image": value for camera in task.cameras}),
+            resolution=1.0,
+        ),
+    )
+
+
+def _looking(task: Any, name: str, value: float, conditions: Conditions) -> Conditions:
+    pictures = replace(task.pictures, look=replace(task.pictures.look, **{name: value}))
+    return replace(conditions, options={**conditions.options, "task": replace(task, pictures=pictures)})
 
 
 def _departing(conditions: Conditions, **changed: float) -> Conditions:

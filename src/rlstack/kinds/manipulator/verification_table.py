@@ -12,7 +12,11 @@ from rlstack.verification.manipulation_score import score_arm
 from rlstack.verification.manipulation_trials import held_out
 from rlstack.verification.schedule import Counts, Seconds
 from rlstack.verification.scores import Score
+from rlstack.verification.task_verification import Request
 from rlstack.verification.trial_records import ManipulationRecord
+
+_WITHIN = 0.05
+"""How much less success than a column's bound is enough within a margin."""
 
 
 class TableVerification(InstructedVerification, ManipulationVerification):
@@ -31,6 +35,10 @@ class TableVerification(InstructedVerification, ManipulationVerification):
     )
     task: TableTask
     trained: TableTask
+
+    def __init__(self, request: Request) -> None:
+        super().__init__(request)
+        self.enough = self.task.bounds.at_least["success"] - _WITHIN
 
     def score(self, record: ManipulationRecord, baselines: Any) -> Score:
         """Return the figures of the trials, without a baseline."""
