@@ -103,3 +103,8 @@ def test_the_words_and_examples_of_a_policy_that_follows_instructions_are_shown(
     shown = describe(contract_for(robot, ["instruction"], ["joint_target"], text=text, name="p", task="t")).splitlines()
     rows = [line.split(maxsplit=2) for line in shown[shown.index("text of instruction") + 1 :][:3]]
     assert rows == [["knows", "2", "words: push, red"], ["example", "'push", "red'"], ["example", "2", "'red push'"]]
+
+
+def test_a_policy_that_plans_chunks_says_how_long() -> None:
+    assert "\nplans    4 steps at once\n" in describe(replace(mlp_contract(), chunk=(4, 3)))
+    assert "plans" not in describe(mlp_contract())

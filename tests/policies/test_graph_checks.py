@@ -165,6 +165,12 @@ def test_states_must_be_in_the_graph(tmp_path: Path) -> None:
     assert "no output 'next_state.hidden'" in refused(tmp_path, bare, gru_contract())
 
 
+@pytest.mark.parametrize("chunk", [(4, 3), (4,)])
+def test_a_plan_must_be_in_the_graph(tmp_path: Path, chunk: tuple[int, ...]) -> None:
+    said = refused(tmp_path, mlp_model(), mlp_contract(chunk=chunk))
+    assert "plans chunks" in said and "name the tensors 'chunk.plan' and 'chunk.action'" in said
+
+
 def test_shapes_must_agree(tmp_path: Path) -> None:
     bare = mlp_model()
     bare.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 4

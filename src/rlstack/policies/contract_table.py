@@ -33,6 +33,7 @@ def describe(contract: Contract) -> str:
                 "task": contract.task,
                 "robot": robot,
                 "rate": f"{contract.rate_hz:g} Hz ({1000.0 / contract.rate_hz:.4g} ms)",
+                **({"plans": f"{contract.chunk[0]} steps at once"} if contract.chunk else {}),
                 "rlstack": contract.code_version,
                 "schema": str(contract.schema_version),
                 "sha256": contract.sha256 or "none: not written to a file yet",
