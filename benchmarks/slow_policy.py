@@ -73,7 +73,8 @@ class Ahead:
             plan = self._plan.step({port.name: given[port.name] for port in self._plan.contract.inputs})[PLAN]
             self._made = (self._k + self._delay, self._queue.taken, np.swapaxes(plan, 0, 1))
             self._hand_over()
-        action = self._queue.take()
+        action = self._queue.present
+        self._queue.taken += action is not None
         self.late += action is None
         present = np.zeros((self._batch, self.contract.chunk[1])) if action is None else action
         self._k += 1

@@ -89,8 +89,7 @@ def test_of_a_chunk_that_comes_late_what_was_carried_out_meanwhile_is_left_out(p
     np.testing.assert_allclose(first[:7], rows[0]["joint_position"][:7], atol=1e-3)
     held.gate.release()
     settled(planning, 1)
-    planning._times.append(2e-3)  # from now on it plans two steps ahead
-    planning._times.popleft()
+    planning.counts.latency_ms = 2.0  # from now on it plans two steps ahead
     planning.step(rows[1])
     assert planning._queue.left == 3 and planning._is_free
     planning.step(rows[2])
@@ -132,14 +131,25 @@ def test_a_refused_input_is_that_of_the_step_and_planning_goes_on(planning: Plan
     assert planning.counts.late == 0
 
 
-def test_a_queue_counts_what_was_carried_out() -> None:
+def test_an_action_whose_command_was_refused_is_still_due(planning: PlanningPolicy) -> None:
+    row = seen(1)[0]
+    planning.step(row)
+    with pytest.raises(ValueError, match="joint_position: holds a value that is not finite"):
+        planning.step({**row, "joint_position": np.full(9, np.nan)})
+    assert planning._queue.taken == 1 and planning._queue.left == CHUNK - 1
+
+
+def test_a_queue_leaves_out_what_was_carried_out() -> None:
     queue = ChunkQueue(3)
-    assert queue.take() is None and queue.taken == 0
+    assert queue.present is None and queue.left == 0
     queue.add(np.arange(3.0)[:, None], 0)
-    assert [queue.take(), queue.left] == [np.array([0.0]), 2]
+    assert queue.present == [0.0]
+    queue.taken += 1
+    assert queue.left == 2
     queue.add(np.arange(10.0, 13.0)[:, None], 0)  # planned one action ago
-    assert [queue.take(), queue.take(), queue.take()] == [np.array([11.0]), np.array([12.0]), None]
-    assert queue.taken == 3 and queue.left == 0
+    assert queue.present == [11.0]
+    queue.taken += 2
+    assert queue.present is None and queue.left == 0
 
 
 def test_planning_begins_as_early_as_it_takes() -> None:

@@ -57,7 +57,7 @@ class ChunkQueue:
     def clear(self) -> None:
         """Forget all actions."""
         self.taken = 0
-        """Number of actions that were carried out."""
+        """Number of actions that were carried out, which whoever does so counts."""
         self._plan: Array | None = None
         self._begun = 0
 
@@ -70,13 +70,10 @@ class ChunkQueue:
         """Take over a chunk (steps, axes), which was planned when ``begun`` actions had been carried out."""
         self._plan, self._begun = plan, begun
 
-    def take(self) -> Array | None:
-        """Return the present action (axes,), which then counts as carried out; None: there is none."""
-        if not self.left or self._plan is None:
-            return None
-        action: Array = self._plan[self.taken - self._begun]
-        self.taken += 1
-        return action
+    @property
+    def present(self) -> Array | None:
+        """The action (axes,) that is due; None: there is none."""
+        return None if self._plan is None or not self.left else np.asarray(self._plan[self.taken - self._begun])
 
 
 def steps_ahead(seconds: float, period_s: float) -> int:
@@ -170,20 +167,22 @@ class PlanningPolicy:
             PolicyOutputError: As there; or no plan has been ready for the time that a whole chunk takes.
         """
         self._hand_over()
-        if self._is_free and self._queue.left <= steps_ahead(max(self._times, default=0.0), self._period_s):
+        if self._is_free and self._queue.left <= steps_ahead(1e-3 * self.counts.latency_ms, self._period_s):
             self._ask(inputs)
         if not self._queue.left:
             with self._wake:
                 self._wake.wait_for(lambda: self._made is not None, _WAIT * self._period_s)
             self._hand_over()
-        action = self._queue.take()
+        action = self._queue.present
         self._rested = 0 if action is not None else self._rested + 1
         self.counts.late += action is None
         if self._rested > self.contract.chunk[0]:
             raise PolicyOutputError(f"{self.path}: {self.warning}")
         present = np.zeros(self.contract.chunk[1]) if action is None else action
         given = {**inputs, ACTION: present}
-        return self._act.step({name: given[name] for name in self._act_inputs if name in given})
+        command = self._act.step({name: given[name] for name in self._act_inputs if name in given})
+        self._queue.taken += action is not None
+        return command
 
     @property
     def _is_free(self) -> bool:
@@ -227,7 +226,7 @@ class PlanningPolicy:
             begun = time.monotonic()
             try:
                 plan: Array | Exception = self._plan.step(request.inputs)[PLAN]
-            except (ValueError, PolicyOutputError) as error:  # it belongs to the step that takes it over
+            except Exception as error:  # whatever it is, it belongs to the step that takes the plan over
                 plan = error
             taken_s = time.monotonic() - begun
             with self._wake:
