@@ -13,7 +13,7 @@ from tests.support.ros import Listener, NodeProcess, nodes, trajectory
 
 pytestmark = pytest.mark.integration
 
-SECONDS = 6
+SECONDS = 4
 GOAL = "[0.3, -0.2, 1.2]"
 
 

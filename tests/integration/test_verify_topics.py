@@ -43,11 +43,11 @@ def policy(tmp_path_factory) -> Path:
     return path
 
 
-def scenario(offsets, goals=None) -> Scenario:
-    """Upright starts at ``offsets`` (N, 3) m from each goal, the robot as in its file."""
+def scenario(offsets) -> Scenario:
+    """Upright starts at ``offsets`` (N, 3) m from the goal, the robot as in its file."""
     offsets = np.atleast_2d(np.array(offsets, dtype=float))
     count = len(offsets)
-    goal = np.tile([0.0, 0.0, 2.5], (count, 1)) if goals is None else np.array(goals, dtype=float)
+    goal = np.tile([0.0, 0.0, 2.5], (count, 1))
     return Scenario(
         state={
             "position": goal + offsets,
@@ -92,9 +92,11 @@ def test_every_episode_starts_afresh_and_time_does_not_matter(policy):
     assert node_processes() == []
 
 
-def test_it_flies_what_the_batch_simulator_flies(policy):
+def test_it_flies_what_the_batch_simulator_flies_to_each_goal(policy):
     task = TASKS.load("quadrotor_hover")()
-    flights = task.held_out(np.random.default_rng(5), 4, ROBOT).shifted(np.array([0.0, 0.0, 2.5]))
+    goals = np.array([[0.0, 0.0, 2.5], [0.5, 0.0, 2.5], [0.0, 0.5, 3.0], [0.0, 0.0, 2.5]])
+    flights = task.held_out(np.random.default_rng(5), 4, ROBOT).shifted(goals)
+    np.testing.assert_array_equal(flights.goal_position, goals)
     over_topics = run_episodes(FlightRecorder, policy, flights, ROBOT, duration_s=1.0, seed=None)
     quiet = replace(ROBOT, sensors={})  # no noise
     batch = rollout(load_policy(policy), flights, quiet, 1.0)
@@ -105,12 +107,6 @@ def test_it_flies_what_the_batch_simulator_flies(policy):
     allowed = np.clip(batch.command[0], HOVER - most, HOVER + most)
     np.testing.assert_allclose(over_topics.command[0], allowed, rtol=1e-5, atol=1e-2)
     np.testing.assert_allclose(over_topics.linear_velocity[0], flights.state["linear_velocity"], atol=1e-12)
-
-
-def test_goals_may_differ(policy):
-    goals = [[0.0, 0.0, 2.5], [0.5, 0.0, 2.5], [0.0, 0.5, 3.0]]
-    flown = run_episodes(FlightRecorder, policy, scenario(np.zeros((3, 3)), goals), ROBOT, duration_s=1.0, seed=3)
-    assert flown.error_m[-1].max() < 0.05
 
 
 def test_the_guard_watches_and_its_takeovers_are_counted(tmp_path):
@@ -165,8 +161,8 @@ def test_verify_refuses_bad_input_before_it_flies(policy, words, said, capsys):
 
 @pytest.mark.parametrize("to_all", [True, False])
 def test_ctrl_c_ends_the_flights_quietly_and_leaves_nothing(policy, to_all):
-    # of 20 episodes, each of two processes flies half
-    command = [sys.executable, "-m", "rlstack", "verify", str(policy), "--backends", "mujoco", "--episodes", "20"]
+    # of 8 episodes of 10 s, each of two processes flies half
+    command = [sys.executable, "-m", "rlstack", "verify", str(policy), "--backends", "mujoco", "--episodes", "8"]
     command += ["--margins", "none"]
     pipes: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
     process = subprocess.Popen(command, **pipes, text=True, start_new_session=True)

@@ -305,7 +305,7 @@ def _compile(package: Package, work: Path, ros: Path, compilers: tuple[list[str]
             own = [part, "c", "typesupport_fastrtps_c", "typesupport_introspection_c"]
             jobs[source.with_suffix(source.suffix + ".o")] = (
                 *(compilers[1] if cpp else compilers[0]),
-                *("-c", "-O2", "-fPIC", "-w", "-std=c++17" if cpp else "-std=gnu11"),
+                *("-c", "-O1", "-fPIC", "-w", "-std=c++17" if cpp else "-std=gnu11"),
                 *(f"-I{work / name}" for name in own),
                 *(f"-I{folder}" for folder in folders),
                 str(source),

@@ -56,7 +56,7 @@ class Scenario:
         )
 
     def shifted(self, offset: Array) -> Scenario:
-        """Return the same episodes with start and goal moved by ``offset`` (3,) m."""
+        """Return the same episodes with start and goal moved by ``offset``, (3,) or (N, 3) m."""
         state = {**self.state, "position": self.state["position"] + offset}
         path = None if self.path is None else self.path.shifted(offset)
         return replace(self, state=state, goal_position=self.goal_position + offset, path=path)
