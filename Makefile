@@ -2,7 +2,8 @@
 VENV ?= .venv
 RECIPE ?= quadrotor_hover
 FLY ?= rlstack fly $(RECIPE)
-WORKERS ?= 2
+# One more than the cores of the smallest machine: many tests wait for processes and real time
+WORKERS ?= 3
 SHELL := /bin/sh
 
 # tools/environment.py runs on the environment's own Python if it exists, else on the Python that creates it
@@ -20,7 +21,7 @@ TESTED = cuda,pybullet
 
 help: ## List the targets and variables
 	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' Makefile | expand -t 16
-	@echo; echo "  Variables: PYTHON=python3.12 (3.10 to 3.13), VENV=.venv, RECIPE=quadrotor_hover, WORKERS=2 (of the tests),"
+	@echo; echo "  Variables: PYTHON=python3.12 (3.10 to 3.13), VENV=.venv, RECIPE=quadrotor_hover, WORKERS=3 (of the tests),"
 	@echo "  TESTS='tests/robots -k name' (arguments of pytest), TORCH_INDEX=<package index for PyTorch alone>"
 
 fly: setup ## Set everything up, train a quadrotor policy, verify it over ROS 2, print how well it flies

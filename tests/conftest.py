@@ -51,7 +51,7 @@ def _ordinary_scheduling() -> Iterator[None]:
         use_ordinary_scheduling()
 
 
-_HARDWARE = Path(__file__).parent / "hardware"
+_REAL_TIME_FOLDERS = tuple(Path(__file__).parent / name for name in ("hardware", "bringup/checklist"))
 _REAL_TIME = (
     *("test_agent.py", "test_autopilot_topics.py", "test_hardware_topics.py", "test_lerobot_topics.py"),
     "test_teleop.py",
@@ -72,15 +72,15 @@ def pytest_collection_finish() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run integration tests again, once, that failed as processes did not find each other on a busy machine.
 
-    Tests of drivers, teleoperation, agents and served policies are run again, too: they and their peers keep real
-    times, which a machine that is busy with the other half of the suite may miss.
+    Tests of drivers, checklists, teleoperation, agents and served policies are run again, too: they and their peers
+    keep real times, which a machine that is busy with the rest of the suite may miss.
     """
     # Under xdist, pytest-rerunfailures asks the main process about each of these over TCP: without this, two small
     # messages one after the other wait 40 ms for an acknowledgement, 770 times.
     if (connection := getattr(getattr(config, "failures_db", None), "sock", None)) is not None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for item in items:
-        if item.path.name in _REAL_TIME or item.path.is_relative_to(_HARDWARE):
+        if _keeps_real_time(item):
             item.add_marker(pytest.mark.flaky(reruns=2))
         elif item.get_closest_marker("integration"):
             item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=_TOO_SLOW))
@@ -108,7 +108,11 @@ def _mixed(items: list[pytest.Item]) -> list[pytest.Item]:
 
 
 def _waits(item: pytest.Item) -> bool:
-    return item.path.is_relative_to(_HARDWARE) or item.get_closest_marker("integration") is not None
+    return _keeps_real_time(item) or item.get_closest_marker("integration") is not None
+
+
+def _keeps_real_time(item: pytest.Item) -> bool:
+    return item.path.name in _REAL_TIME or any(folder in item.path.parents for folder in _REAL_TIME_FOLDERS)
 
 
 @contextmanager

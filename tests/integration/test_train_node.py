@@ -56,7 +56,7 @@ class Listener:
     def until(self, condition, process: subprocess.Popen[str], seconds: float = 90.0) -> None:
         end = time.monotonic() + seconds
         while not condition():
-            assert time.monotonic() < end, "did not happen in time"
+            assert time.monotonic() < end, f"did not happen within {seconds:g} s"
             assert process.poll() is None, process.communicate()[0]
             self.executor.spin_once(timeout_sec=0.1)
 
