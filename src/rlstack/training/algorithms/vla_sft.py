@@ -14,13 +14,22 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from rlstack.schema import value
 from rlstack.tasks.core.learning_environment import LearningEnvironment
 from rlstack.training.algorithm import Actor, IterationResult
 from rlstack.training.algorithms.bc import checked_losses
 from rlstack.training.language.actor import LanguageActor, layout_of
-from rlstack.training.language.demonstrations import ChunkReplay, copy_chunks, labels_size, open_chunks, parts_of
+from rlstack.training.language.demonstrations import (
+    ChunkReplay,
+    copy_chunks,
+    labels_size,
+    lessons,
+    open_chunks,
+    parts_of,
+)
+from rlstack.training.language.parallel import Workers
 from rlstack.training.language.supervised import Lesson, Supervised, SupervisedSettings
 
 _UPDATES = 10
@@ -40,6 +49,8 @@ class VLASFTSettings(SupervisedSettings):
     empty: from the task's scripted expert."""
     stray: float = value(0.3, at_least=0.0)
     """Standard deviation of the noise on the expert's executed actions, 0 to 1."""
+    processes: int = value(1, at_least=1)
+    """Processes that learn together, each with batches of its own, whose gradients are averaged."""
 
     def __post_init__(self) -> None:
         parts_of(self.dataset)
@@ -63,7 +74,7 @@ class VLASFT:
 
     def __init__(self, settings: VLASFTSettings, environment: LearningEnvironment) -> None:
         self.settings, self.environment = settings, environment
-        self.steps_per_iteration = _UPDATES * settings.batch * settings.accumulated
+        self.steps_per_iteration = _UPDATES * settings.batch * settings.accumulated * settings.processes
         layout = layout_of(environment.pipeline, "vla_sft")
         words = environment.task.text.words
         self.policy = LanguageActor(layout, words, environment.pipeline.action_size, settings)
@@ -72,6 +83,7 @@ class VLASFT:
         self._shown: ChunkReplay | None = None
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._begun = False
+        self._workers: Workers | None = None
 
     def open(self, folder: Path | None) -> None:
         """Open the demonstrations in a run's folder; existing ones are reused."""
@@ -95,9 +107,31 @@ class VLASFT:
         assert self._shown is not None
         self._begun = True
         drawn = lessons(self._shown, self.settings.batch, self.generator)
-        losses = [self.learner.update(drawn, done) for _ in range(_UPDATES)]
+        losses = self._updated(drawn, done)
         logged = {name: torch.stack([one[name] for one in losses]).mean().item() for name in losses[0]}
         return IterationResult(0.0, 0.0, checked_losses(logged))
+
+    def _updated(self, drawn: Iterator[Lesson], done: float) -> list[dict[str, Tensor]]:
+        """Update the policy some times, with the other processes if there are some; return the losses."""
+        processes = self.settings.processes
+        if processes > 1 and self._workers is None:
+            assert self._shown is not None
+            self._workers = Workers(processes, self.learner, self._shown, labels_size(self.environment))
+        if self._workers is None:
+            return [self.learner.update(drawn, done) for _ in range(_UPDATES)]
+        self._workers.begin(_UPDATES, done, self.generator)
+        try:
+            return [self.learner.update(drawn, done) for _ in range(_UPDATES)]
+        except RuntimeError as error:
+            if "gloo" not in str(error).lower():
+                raise
+            raise self._workers.ended() from error
+
+    def close(self) -> None:
+        """End the other processes."""
+        if self._workers is not None:
+            self._workers.close()
+            self._workers = self.learner.averaged = None
 
     def actor(self) -> Actor:
         """Return a copy of the current actor."""
@@ -117,13 +151,6 @@ def normalise(policy: LanguageActor, shown: ChunkReplay) -> None:
     """Set a policy's normalisation to that of demonstrations."""
     some = np.linspace(0, len(shown) - 1, min(_STATISTICS, len(shown))).astype(np.intp)
     policy.normalise_by(shown.state, shown.images(some), shown.action[shown.inside > 0.0])
-
-
-def lessons(shown: ChunkReplay, size: int, generator: torch.Generator) -> Iterator[Lesson]:
-    """Yield random chunks."""
-    while True:
-        drawn = shown.draw(size, generator)
-        yield Lesson(shown.seen(drawn), shown.action[drawn], shown.inside[drawn], shown.known(drawn))
 
 
 ALGORITHM = VLASFT

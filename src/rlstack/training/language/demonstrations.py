@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from rlstack.tasks.core.pipeline import Tensors
 from rlstack.training.dataset_demonstrations import check_values, fitting, frame_features, steps_of_frames, successful
 from rlstack.training.hindsight_replay import Rows, each, keep_episode
 from rlstack.training.language.actor import LanguageActor, Layout, Seen
-from rlstack.training.language.supervised import Known
+from rlstack.training.language.supervised import Known, Lesson
 
 FOLDER = "chunks"
 """Folder of demonstrations in a run's folder."""
@@ -54,6 +54,7 @@ class ChunkReplay:
     """
 
     def __init__(self, folders: Sequence[Path], actor: LanguageActor, weights: Sequence[float] = ()) -> None:
+        self.folders, self.weights = list(folders), list(weights)
         self._readers = [ReplayReader(folder) for folder in folders]
         indices = [reader.indices() for reader in self._readers]
         self._index = np.concatenate(indices)
@@ -100,6 +101,13 @@ class ChunkReplay:
     def seen(self, index: Tensor) -> Seen:
         """Return what the network gets at the beginning of some chunks."""
         return Seen(self.state[index], self.tokens[index], self.images(index.numpy()))
+
+
+def lessons(shown: ChunkReplay, size: int, generator: torch.Generator) -> Iterator[Lesson]:
+    """Yield random chunks."""
+    while True:
+        drawn = shown.draw(size, generator)
+        yield Lesson(shown.seen(drawn), shown.action[drawn], shown.inside[drawn], shown.known(drawn))
 
 
 def chunk_spec(layout: Layout, chunk: int, actions: int, labels: int, capacity: int) -> ReplaySpec:

@@ -125,14 +125,14 @@ class OverlappedPolicyGradient:
     def _send(self, kind: str, content: Any) -> None:
         assert self._connection is not None
         try:
-            self._connection.send_bytes(_packed((kind, content)))
+            self._connection.send_bytes(packed((kind, content)))
         except BrokenPipeError:
             raise self._ended() from None
 
     def _receive(self) -> Any:
         assert self._connection is not None
         try:
-            return _unpacked(self._connection.recv_bytes())
+            return unpacked(self._connection.recv_bytes())
         except (EOFError, ConnectionResetError):
             raise self._ended() from None
 
@@ -158,7 +158,7 @@ def _learn(
     learner = PolicyGradient(settings, policy, torch.Generator())
     while True:
         try:
-            kind, content = _unpacked(connection.recv_bytes())
+            kind, content = unpacked(connection.recv_bytes())
         except EOFError:
             return
         if kind == "begin":
@@ -167,23 +167,24 @@ def _learn(
             learner.generator.set_state(random)
         elif kind == "state":
             now = (learner.state_dict(), learner.generator.get_state(), policy.state_dict())
-            connection.send_bytes(_packed(now))
+            connection.send_bytes(packed(now))
         else:
             begin = time.process_time()
             chunks, advantage, share = content
             losses = learner.update({**chunks, "seen": Seen(*chunks["seen"])}, advantage, share)
             losses["learner_cpu_s"] = time.process_time() - begin
-            connection.send_bytes(_packed((policy.state_dict(), losses)))
+            connection.send_bytes(packed((policy.state_dict(), losses)))
 
 
-def _packed(content: Any) -> bytes:
+def packed(content: Any) -> bytes:
     """Return tensors and plain data as bytes; a connection's own pickling would share the tensors' memory."""
     stream = io.BytesIO()
     torch.save(content, stream)
     return stream.getvalue()
 
 
-def _unpacked(content: bytes) -> Any:
+def unpacked(content: bytes) -> Any:
+    """Return what :func:`packed` was given."""
     return torch.load(io.BytesIO(content), weights_only=True)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -76,6 +76,16 @@ class Lesson(NamedTuple):
     """None: nothing."""
 
 
+class Averaged(Protocol):
+    """Means over processes that make the same updates, each with a batch of its own."""
+
+    def mean(self, one: Tensor) -> Tensor:
+        """Return the mean of a tensor."""
+
+    def average(self, gradients: list[Tensor]) -> None:
+        """Replace gradients by their means."""
+
+
 class Supervised:
     """Trains a policy on chunks of actions.
 
@@ -90,6 +100,8 @@ class Supervised:
         self, settings: SupervisedSettings, actor: LanguageActor, generator: torch.Generator, labels: int = 0
     ) -> None:
         self.settings, self.actor, self.generator = settings, actor, generator
+        self.averaged: Averaged | None = None
+        """What averages gradients over processes; None: there is this one alone."""
         guesses = labels and settings.labels and actor.grounded
         self._guess = nn.Linear(settings.network.width, labels) if guesses else None
         guess = [] if self._guess is None else [*self._guess.parameters()]
@@ -127,7 +139,8 @@ class Supervised:
                 else:
                     features, place = grounded.both(*seen) if grounded else (self.actor.features(seen), place)
                     wrong = self.actor.head.loss(features, actions, self.generator)
-                    loss = (wrong * inside).sum() / inside.sum()
+                    count = inside.sum() if self.averaged is None else self.averaged.mean(inside.sum())
+                    loss = (wrong * inside).sum() / count
                     losses["actions"] = loss.detach()
             if self._guess is not None and known is not None and grounded and place:
                 where = (self._guess(torch.relu(place.feature.float())) - known.offsets).abs().mean()
@@ -137,6 +150,8 @@ class Supervised:
                     loss, losses["places"] = loss + settings.places * shown, shown.detach()
             (loss / settings.accumulated).backward()  # type: ignore[no-untyped-call]
             logged.append(losses)
+        if self.averaged is not None:
+            self.averaged.average([one.grad for one in self._parameters if one.grad is not None])
         nn.utils.clip_grad_norm_(self._parameters, 1.0)
         self._optimiser.step()
         return {name: torch.stack([one[name] for one in logged]).mean() for name in logged[0]}
