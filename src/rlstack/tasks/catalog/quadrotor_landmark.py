@@ -54,8 +54,10 @@ def hall() -> Room:
         height_m=4.0,
         distance_m=(3.8, 5.5),
         apart_m=2.4,
-        door_m=(1.3, 2.0),
-        pillar_m=(0.7, 2.0),
+        door_width_m=1.3,
+        door_height_m=2.0,
+        pillar_width_m=0.7,
+        pillar_height_m=2.0,
         box_m=1.0,
     )
 

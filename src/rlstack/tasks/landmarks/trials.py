@@ -50,10 +50,10 @@ class Room:
     """Least difference of two landmarks' directions: no landmark is before another one."""
     apart_m: float = value(0.7, unit="m", at_least=0.0)
     """Least distance of two landmarks' middles."""
-    door_m: tuple[float, float] = value((0.4, 0.5), unit="m", above=0.0)
-    """Width and height of doors."""
-    pillar_m: tuple[float, float] = value((0.2, 0.4), unit="m", above=0.0)
-    """Diameter and height of pillars."""
+    door_width_m: float = value(0.4, unit="m", above=0.0)
+    door_height_m: float = value(0.5, unit="m", above=0.0)
+    pillar_width_m: float = value(0.2, unit="m", above=0.0)
+    pillar_height_m: float = value(0.4, unit="m", above=0.0)
     box_m: float = value(0.25, unit="m", above=0.0)
     """Length of a box's edges."""
 
@@ -70,11 +70,9 @@ class Room:
     def half(self, thing: Thing) -> tuple[float, float, float]:
         """Return the half lengths of a landmark, m: its own x, which is a door's thickness, y and z."""
         if thing.shape == "door":
-            width, height = self.door_m
-            return 0.02 * self.depth_m, width / 2.0, height / 2.0
+            return 0.02 * self.depth_m, self.door_width_m / 2.0, self.door_height_m / 2.0
         if thing.shape == "pillar":
-            width, height = self.pillar_m
-            return width / 2.0, width / 2.0, height / 2.0
+            return self.pillar_width_m / 2.0, self.pillar_width_m / 2.0, self.pillar_height_m / 2.0
         return self.box_m / 2.0, self.box_m / 2.0, self.box_m / 2.0
 
 
