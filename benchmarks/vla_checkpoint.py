@@ -46,7 +46,7 @@ def write(folder: Path) -> int:
     (folder / "vlm" / "config.json").write_text(json.dumps(MODEL))
     (folder / "config.json").write_text(json.dumps(CONFIG))
     sizes = read_sizes(CONFIG, MODEL, "published")
-    network = SmolVLANetwork(sizes, STATE, IMAGES, read_pieces(folder / "vlm", WORDS))
+    network = SmolVLANetwork(sizes, STATE, IMAGES, read_pieces(folder / "vlm", WORDS)[0])
     parts = {**network.parts(), **SmolVLAHead(sizes, AXES, CHUNK).parts()}
     shapes = {prefix + name: one.shape for prefix, part in parts.items() for name, one in part.state_dict().items()}
     made = {

@@ -16,7 +16,7 @@ from rlstack.schema import value
 from rlstack.tasks.core.camera_observations import CameraImages, Instruction
 from rlstack.tasks.core.pipeline import Pipeline
 from rlstack.training.algorithm import PlanningActor
-from rlstack.training.language.checkpoints.opening import CheckpointSettings, Fit, open_checkpoint
+from rlstack.training.language.checkpoints.opening import CheckpointNetwork, CheckpointSettings, Fit, open_checkpoint
 from rlstack.training.language.checkpoints.smolvla import SmolVLAHead, SmolVLANetwork
 from rlstack.training.language.checkpoints.trained import frozen
 from rlstack.training.language.heads import Head, HeadName, make_head
@@ -121,7 +121,7 @@ class LanguageActor(PlanningActor):
         self.tokeniser = Tokeniser(words, settings.network.words, layout.length)
         self._left_out: set[str] = set()
         """Tensors that are not trained, and stay in the checkpoint's folder."""
-        self.network: Network | SmolVLANetwork
+        self.network: Network | CheckpointNetwork
         self.head: Head
         if settings.checkpoint.folder:
             fit = Fit(words, layout.state, layout.images, actions, settings.chunk)
@@ -151,9 +151,9 @@ class LanguageActor(PlanningActor):
         if isinstance(self.network, Network):
             self.network.normalise_by(state)
             self.network.standardise_by(images)
-        elif self.settings.checkpoint.statistics == "demonstrations":
+        elif self.settings.checkpoint.statistics == "demonstrations" and isinstance(self.head, SmolVLAHead):
+            assert isinstance(self.network, SmolVLANetwork)
             self.network.normalise_by(state)
-            assert isinstance(self.head, SmolVLAHead)
             self.head.normalise_by(actions)
 
     def copied(self) -> LanguageActor:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch import nn
 
 from rlstack.data.lerobot.processors import ACTION_FEATURE, read_json, read_scales
 from rlstack.errors import UserError
 from rlstack.policies.limits import hint, limits
 from rlstack.schema import value
+from rlstack.training.language.checkpoints.openvla import OpenVLAHead, OpenVLANetwork, load_openvla
 from rlstack.training.language.checkpoints.smolvla import SmolVLAHead, SmolVLANetwork, load_smolvla
 from rlstack.training.language.checkpoints.trained import Kept, Trained, prepare
 
@@ -22,7 +25,7 @@ class CheckpointSettings:
     """A published network to go on from, instead of the small one."""
 
     folder: str = value("")
-    """Folder of a SmolVLA checkpoint, as LeRobot writes it; empty: the small network."""
+    """Folder of a checkpoint, of SmolVLA as LeRobot writes it or of OpenVLA; empty: the small network."""
     trained: Trained = "lora"
     """What is trained: adapters of the language model and the expert, the whole expert, or all; layers of the robot's
     state and actions always are."""
@@ -49,7 +52,11 @@ class Fit:
     chunk: int
 
 
-def open_checkpoint(settings: CheckpointSettings, fit: Fit) -> tuple[SmolVLANetwork, SmolVLAHead]:
+CheckpointNetwork = SmolVLANetwork | OpenVLANetwork
+CheckpointHead = SmolVLAHead | OpenVLAHead
+
+
+def open_checkpoint(settings: CheckpointSettings, fit: Fit) -> tuple[CheckpointNetwork, CheckpointHead]:
     """Return network and head of a checkpoint.
 
     Raises:
@@ -57,41 +64,72 @@ def open_checkpoint(settings: CheckpointSettings, fit: Fit) -> tuple[SmolVLANetw
     """
     folder = Path(settings.folder).expanduser()
     config = read_json(folder, "config.json", {})
-    if config.get("type") != "smolvla":
-        kind = config.get("type") or config.get("model_type")
-        raise UserError(f"checkpoint: {folder} is of the type '{kind}', and 'smolvla' alone is read.")
-    cameras = [name for name in config.get("input_features", {}) if name.startswith("observation.images.")]
-    robot = (fit.state, fit.images, fit.axes)
-    network, head = load_smolvla(folder, config, fit.words, robot, fit.chunk)
+    kind = config.get("type") or config.get("model_type")
+    opened = {"smolvla": _smolvla, "openvla": _openvla}.get(str(kind))
+    if opened is None:
+        raise UserError(f"checkpoint: {folder} is of the type '{kind}'; smolvla and openvla are read.")
+    network, head, parts, small = opened(folder, config, settings, fit)
     count = sum(weights.numel() for part in (network, head) for weights in part.parameters())
     if 4 * count > limits().file_bytes:
         raise UserError(
             f"checkpoint: {folder} has {count / 1e6:.0f} million parameters, too many for a policy file of"
             f" {limits().file_bytes / 2**20:.0f} MiB.{hint()} Whatever runs the policy needs it, too."
         )
+    if settings.trained == "expert" and "expert" not in parts:
+        raise UserError(f"checkpoint: trained: expert is not allowed: {folder} has none; choose lora or all.")
+    prepare(parts, small, settings.trained, settings.rank, settings.frozen)
+    return network, head
+
+
+_Opened = tuple[CheckpointNetwork, CheckpointHead, dict[str, nn.Module], tuple[nn.Module, ...]]
+"""Network, head, their parts by name, and layers of the robot's own state and actions."""
+
+
+def _smolvla(folder: Path, config: dict[str, Any], settings: CheckpointSettings, fit: Fit) -> _Opened:
+    network, head = load_smolvla(folder, config, fit.words, (fit.state, fit.images, fit.axes), fit.chunk)
     if settings.statistics == "checkpoint":
-        for what, here, there in (
-            ("cameras", fit.images[0], len(cameras)),
-            (f"elements of {_STATE}", fit.state, _size(config["input_features"], _STATE)),
-            (f"elements of {ACTION_FEATURE}", fit.axes, _size(config["output_features"], ACTION_FEATURE)),
-        ):
-            if here != there:
-                raise UserError(
-                    f"checkpoint: {folder} is of another robot: it has {there} {what}, and this task {here}. Learn from"
-                    " demonstrations, with statistics: demonstrations."
-                )
+        cameras = [name for name in config.get("input_features", {}) if name.startswith("observation.images.")]
+        _check_same(folder, "cameras", fit.images[0], len(cameras))
+        _check_same(folder, f"elements of {_STATE}", fit.state, _size(config["input_features"], _STATE))
+        _check_same(folder, "elements of action", fit.axes, _size(config["output_features"], ACTION_FEATURE))
         scales = read_scales(folder, config, {}, _TEXT_STEPS)
         scale, offset = (torch.from_numpy(one) for one in scales[_STATE])
         network.mean, network.scale = -offset / scale, scale
         head.action_std, head.action_mean = (torch.from_numpy(one) for one in scales[ACTION_FEATURE])
-    prepare(
-        {"eyes": network.eyes, "connector": network.connector, "language": network.language, "expert": head.expert},
-        (network.state_proj, head.own),
-        settings.trained,
-        settings.rank,
-        settings.frozen,
-    )
-    return network, head
+    eyes = {"eyes": network.eyes, "connector": network.connector}
+    return network, head, {**eyes, "language": network.language, "expert": head.expert}, (network.state_proj, head.own)
+
+
+def _openvla(folder: Path, config: dict[str, Any], settings: CheckpointSettings, fit: Fit) -> _Opened:
+    about = read_json(folder, "preprocessor_config.json", {})
+    if about.get("image_resize_strategy", "resize-naive") != "resize-naive":
+        raise UserError(f"{folder / 'preprocessor_config.json'}: image_resize_strategy must be resize-naive.")
+    try:
+        colours = torch.tensor([about["means"], about["stds"]])
+        network, head = load_openvla(folder, config, fit.words, fit.images, fit.axes, fit.chunk, colours)
+        if settings.statistics == "checkpoint":
+            held = config["norm_stats"]
+            if len(held) != 1:
+                raise UserError(
+                    f"checkpoint: {folder} has statistics of {len(held)} datasets ({', '.join(held)}): keep one."
+                )
+            ((_, one),) = held.items()
+            low, high = (torch.tensor(one["action"][name]) for name in ("q01", "q99"))
+            _check_same(folder, "elements of action", fit.axes, len(low))
+            masked = torch.tensor(one["action"].get("mask", [True] * len(low)))
+            head.low, head.high = torch.where(masked, low, -1.0), torch.where(masked, high, 1.0)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{folder}: its configuration lacks {error}, which OpenVLA's has.") from error
+    eyes = {"eyes": network.eyes, "fused": network.fused, "projector": network.projector}
+    return network, head, {**eyes, "language": network.language, "answers": head.lm_head}, ()
+
+
+def _check_same(folder: Path, what: str, here: int, there: int) -> None:
+    if here != there:
+        raise UserError(
+            f"checkpoint: {folder} is of another robot: it has {there} {what}, and this task {here}. Learn from"
+            " demonstrations, with statistics: demonstrations."
+        )
 
 
 def _size(features: dict[str, dict[str, list[int]]], name: str) -> int:

@@ -19,6 +19,8 @@ from rlstack.libraries import import_library
 from rlstack.training.language.checkpoints.weights import EXTRA
 
 FILE = "tokenizer.json"
+_TRIED = 8
+"""Words of a sentence that is tried."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,9 @@ class Pieces:
         return [*found, *self.end]
 
 
-def read_pieces(folder: Path, words: Sequence[str], before: str = "", end: str = "", special: bool = True) -> Pieces:
+def read_pieces(
+    folder: Path, words: Sequence[str], before: str = "", end: str = "", also: str = ""
+) -> tuple[Pieces, int]:
     """Return the tokens of words by a tokeniser's file.
 
     Args:
@@ -59,7 +63,10 @@ def read_pieces(folder: Path, words: Sequence[str], before: str = "", end: str =
         words: The vocabulary.
         before: Text before each sentence.
         end: Text after each sentence.
-        special: Whether the tokeniser adds its own tokens around the text.
+        also: A token by itself.
+
+    Returns:
+        The tokens, and the number of ``also``.
 
     Raises:
         UserError: There is no tokeniser, or its tokens of a word depend on the words around it.
@@ -77,7 +84,7 @@ def read_pieces(folder: Path, words: Sequence[str], before: str = "", end: str =
     tokeniser.no_truncation()
 
     def parts(words: Sequence[str]) -> list[list[int]]:
-        return _parts(tokeniser.encode(before + " ".join(words) + end, add_special_tokens=special), before, words)
+        return _parts(tokeniser.encode(before + " ".join(words) + end, add_special_tokens=True), before, words)
 
     lead, *_, tail = parts([words[0]])
     firsts, afters = [], []
@@ -88,21 +95,25 @@ def read_pieces(folder: Path, words: Sequence[str], before: str = "", end: str =
         firsts.append(first)
         afters.append(after)
     made = Pieces(*_padded(firsts), *_padded(afters), tuple(lead), tuple(tail))
-    for said in (words, words[::-1]):
-        meant = tokeniser.encode(before + " ".join(said) + end, add_special_tokens=special).ids
+    turned = [(*words[k:], *words[:k])[:_TRIED] for k in range(len(words))]  # each word comes first in one
+    for said in (*turned, words[::-1]):
+        meant = tokeniser.encode(before + " ".join(said) + end, add_special_tokens=True).ids
         if made.of([words.index(word) + 2 for word in said]) != meant:
             raise UserError(
                 f"{path}: its tokens of words depend on the words around them, so that they cannot be a"
                 " table in a policy file: choose a checkpoint whose tokeniser splits text at spaces."
             )
-    return made
+    one = tokeniser.token_to_id(also) if also else 0
+    if one is None:
+        raise UserError(f"{path} has no token '{also}': it is another tokeniser than the checkpoint's.")
+    return made, one
 
 
 def _parts(found: Any, before: str, words: Sequence[str]) -> list[list[int]]:
     """Return the tokens before the words, of each word, and after them, by where each token ends in the text."""
-    ends = [len(before)]
+    ends = [len(before.rstrip(" "))]  # a space is the following word's
     for word in words:
-        ends.append(ends[-1] + len(word) + (len(ends) > 1))
+        ends.append((ends[-1] + 1 if len(ends) > 1 else len(before)) + len(word))
     parts: list[list[int]] = [[] for _ in range(len(ends) + 1)]
     begun = False
     for token, (_, end), own in zip(found.ids, found.offsets, found.special_tokens_mask):

@@ -348,7 +348,7 @@ def load_smolvla(
     ):
         if here > there:
             raise UserError(f"checkpoint: {folder} does not fit: {what} is {here} here, and at most {there} there.")
-    pieces = read_pieces(model_folder, words, end="\n")
+    pieces, _ = read_pieces(model_folder, words, end="\n")
     network, head = SmolVLANetwork(sizes, state, images, pieces), SmolVLAHead(sizes, axes, chunk)
     fill({**network.parts(), **head.parts()}, Weights(folder), unused=UNUSED)
     return network, head

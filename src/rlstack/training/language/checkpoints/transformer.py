@@ -168,10 +168,17 @@ class Language(Layers):
         self.embed_tokens = nn.Embedding(vocabulary, sizes.width)
 
 
-def bilinear(size: int, wanted: int) -> Tensor:
-    """Return the matrix (wanted, size) that resizes an axis as ``interpolate`` does, which graphs need no more."""
+def resizing(size: int, wanted: int, mode: str = "bilinear") -> Tensor:
+    """Return the matrix (wanted, size) that resizes an axis as ``interpolate`` does, which graphs need no more.
+
+    Args:
+        size: Pixels.
+        wanted: Pixels after it.
+        mode: ``bilinear`` between neighbours, or ``bicubic`` over all pixels that become one.
+    """
     lines = torch.eye(size)[None, None]
-    return functional.interpolate(lines, size=(wanted, size), mode="bilinear", align_corners=False)[0, 0]
+    smooth = mode == "bicubic"
+    return functional.interpolate(lines, size=(wanted, size), mode=mode, align_corners=False, antialias=smooth)[0, 0]
 
 
 class Fitted(nn.Module):
@@ -193,7 +200,7 @@ class Fitted(nn.Module):
         ratio = max(rows / side, columns / side)
         for name, size in (("rows", rows), ("columns", columns)):
             wanted = int(size / ratio)
-            matrix = torch.cat([torch.zeros(side - wanted, size), bilinear(size, wanted)])
+            matrix = torch.cat([torch.zeros(side - wanted, size), resizing(size, wanted)])
             self.register_buffer(name, matrix, persistent=False)
 
     def forward(self, images: Tensor) -> Tensor:
