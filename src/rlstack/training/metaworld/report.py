@@ -62,7 +62,7 @@ def deviations(options: Mapping[str, Any]) -> list[str]:
     )
     return [
         f"Pictures: one camera ({CAMERA}, moved as in published evaluations), {SIZE} x {SIZE} pixels around the table"
-        " of a picture of 128 x 128, without shadows and anti-aliasing; published: 480 x 480 and 448 x 448.",
+        " of a picture of 128 x 128, without shadows and anti-aliasing; LeRobot evaluates with 480 x 480.",
         noise,
         "While learning, the network also predicts the positions of objects and goal, which the simulator knows"
         " (a loss of its own); the policy gets picture, sentence, hand position and gripper alone.",
