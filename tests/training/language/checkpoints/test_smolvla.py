@@ -194,7 +194,7 @@ def test_goes_on_by_demonstrations_then_by_trials_and_into_a_policy_file(
     contract = make_contract("words", "table_push", TASK, PANDA, graph, training={}, evaluation={})
     file = tmp_path / "policy.onnx"
     write_policy(_to_onnx(graph, contract), contract, file)
-    assert compare(graph, contract, file, PANDA, observations=100) < TOLERANCE
+    assert compare(graph, contract, file, PANDA, observations=50) < TOLERANCE
     save_checkpoint(tmp_path, {"algorithm": one.state_dict()})
     tuned = VLAPPOSettings(checkpoint=of_checkpoint, chunk=3, rollout=2, warm_up=0, batch=4, pretrained=str(tmp_path))
     other = VLAPPO(tuned, environment(2))
