@@ -34,7 +34,6 @@ class PushExpert:
         low_m: Height of the tool when pushing.
         funnel_m: Distances from the place behind the box within which the tool goes down, and at which it begins to;
             None: at once, within 12 mm. A policy that is not sure of the place learns a funnel more easily than a step.
-            With it the tool stays down behind a box that is at its goal, and rises from it otherwise.
         near: Distances from the goal, as shares of the tolerance, at which a push ends, and within which none begins.
     """
 
@@ -76,7 +75,7 @@ class PushExpert:
             inner, outer = self._funnel_m
             share = np.clip((np.linalg.norm(tool - ready, axis=1) - inner) / (outer - inner), 0.0, 1.0)
             z = np.where(pushing, self._low_m, self._low_m + share * (_HIGH - self._low_m))
-            z = np.where(there, np.where(height < 0.05, self._low_m, _HIGH), z)  # stay down: what was done shows there
+            z = np.where(there, _HIGH, z)
         rising = height < z - 0.02
         place = np.where((rising | there)[:, None], tool, place)
         closed = -np.ones(len(place))

@@ -28,9 +28,9 @@ _FINGERS_M, _HAND_M = 0.028, 0.048
 _FUNNEL = (0.29, 0.57)
 """Distances from the tool's place behind a block where it is down, and where it begins to go down, as shares of that
 place's distance from the block."""
-_NEAR = (0.3, 1.0)
-"""Where the push of a policy that sees ends, and where none begins, as shares of the tolerance: it is not sure of the
-goal, must not begin again what is done, and a push that it ends early must still reach."""
+_NEAR = (0.3, 0.7)
+"""Where a push ends, and within which none begins, as shares of the tolerance: a policy that sees is not sure of the
+goal, so that a push that it ends early must still reach."""
 
 
 PUSH = Templates(
@@ -103,7 +103,7 @@ def behind(task: TableTask) -> float:
 
 
 def push_expert(task: TableTask, funnel: bool = False) -> PushExpert:
-    """Return the scripted expert of pushes; with ``funnel`` it goes down by degrees and stays down when done."""
+    """Return the scripted expert of pushes; with ``funnel`` it goes down by degrees."""
     low_m, far_m = task.workspace.z_m[0] + 0.3 * task.block.half_m[1], behind(task)
     if not funnel:
         return PushExpert(task.tolerance_m, behind_m=far_m, low_m=low_m)

@@ -32,7 +32,7 @@ _KEPT = 0.85
 """Share of the noise on the expert's actions that remains one step later."""
 _DISTURBED = 0.5
 """Share of the chunks with noise."""
-_AFTER_SUCCESS = 5
+_AFTER_SUCCESS = 4
 """Chunks after success in a demonstration, which show the policy to leave what is done."""
 _TRIES = 20
 """Largest number of attempted episodes for each wanted demonstration."""
