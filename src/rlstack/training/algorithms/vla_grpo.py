@@ -74,6 +74,7 @@ class VLAGRPO(FineTuning):
             index = counts.flatten().nonzero().flatten()
             flat = {name: part.take(index) if name == "seen" else part[index] for name, part in chunks.flat().items()}
             each = gain.flatten().expand_as(chunks.reward).flatten()[index]
+            each = each - each.mean()  # failures last longer: else all that was done would become less likely
             scalars |= {f"loss/{name}": loss for name, loss in self.learner.update(flat, each, done).items()}
         check_finite(scalars, "The scalar '{}' is not finite")
         seen = totals([chunks])
