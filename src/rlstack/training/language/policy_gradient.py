@@ -39,7 +39,7 @@ class PolicyGradientSettings:
     """Weight of the entropy bonus."""
     overlap: bool = False
     """Whether updates run in a process of their own, on another core, while the robots go on with the policy before."""
-    head_rate: float = value(3.0, above=0.0)
+    head_rate: float = value(10.0, above=0.0)
     """Learning rate of the head, as a multiple of the rest's: it has few weights, which generalise."""
     temperature: float = value(1.7, above=0.0)
     """Of the samples; above 1 they explore more."""
