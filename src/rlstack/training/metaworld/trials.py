@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,20 +12,11 @@ from rlstack.training.language.actor import LanguageActor, Seen
 from rlstack.training.metaworld.demonstrations import tokens_of
 from rlstack.training.metaworld.workers import Workers, dealt
 
-TOGETHER = 10
+_TOGETHER = 10
 """Tasks whose environments exist at once; each takes about 100 MB."""
 
 FIRST_SEED = 1_000_000
 """Seeds of trials begin here; those of demonstrations are drawn from all others with negligible overlap."""
-
-
-@dataclass
-class _Trial:
-    """A task's trials: how many are done, and the present one."""
-
-    task: str
-    seeds: list[int]
-    found: list[bool] = field(default_factory=list)
 
 
 def run_trials(
@@ -49,12 +39,12 @@ def run_trials(
     """
     names = list(tasks)
     said = dict(zip(names, tokens_of(tasks, policy)))
-    for first in range(0, len(names), TOGETHER):
-        groups = dealt(names[first : first + TOGETHER], len(workers))
-        going = [{task: _Trial(task, list(seeds)) for task in group} for group in groups]
+    for first in range(0, len(names), _TOGETHER):
+        groups = dealt(names[first : first + _TOGETHER], len(workers))
+        going: list[dict[str, list[bool]]] = [{task: [] for task in group} for group in groups]  # their successes
         begun: list[Any] = [None] * len(going)  # what each worker's tasks see, by task
         for worker, trials in enumerate(going):
-            begun[worker] = _begin(workers, worker, [(task, trial.seeds[0]) for task, trial in trials.items()])
+            begun[worker] = _begin(workers, worker, [(task, seeds[0]) for task in trials])
         while any(going):
             acting = [(worker, task) for worker, trials in enumerate(going) for task in trials]
             planned = _planned(policy, said, [(task, *begun[worker][task]) for worker, task in acting])
@@ -66,15 +56,15 @@ def run_trials(
                     continue
                 states, pictures, success, taken = workers.receive(worker)
                 again = []
-                for k, (task, trial) in enumerate(list(trials.items())):
+                for k, (task, found) in enumerate(list(trials.items())):
                     begun[worker][task] = (states[k], pictures[k])
                     if not success[k] and taken[k] < steps:
                         continue
-                    trial.found.append(bool(success[k]))
-                    if len(trial.found) < len(trial.seeds):
-                        again.append((task, trial.seeds[len(trial.found)]))
+                    found.append(bool(success[k]))
+                    if len(found) < len(seeds):
+                        again.append((task, seeds[len(found)]))
                     else:
-                        on_task(task, trial.found)
+                        on_task(task, found)
                         del trials[task]
                 if again:
                     begun[worker].update(_begin(workers, worker, again))
