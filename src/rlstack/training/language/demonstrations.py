@@ -17,6 +17,7 @@ from rlstack.data.replay import ReplayBuffer, ReplayReader, ReplaySpec, fields
 from rlstack.errors import UserError
 from rlstack.files import write_atomically
 from rlstack.tasks.core.pipeline import Tensors
+from rlstack.training.counting import Counting
 from rlstack.training.dataset_demonstrations import check_values, fitting, frame_features, steps_of_frames, successful
 from rlstack.training.hindsight_replay import Rows, each, keep_episode
 from rlstack.training.language.actor import LanguageActor, Layout, Seen
@@ -241,6 +242,7 @@ def _demonstrate(
         seen = environment.observe()[0]
         return each(seen_rows(environment, actor.layout, seen, environment.privileged(), environment.image_places()))
 
+    counting = Counting("demonstrations", wanted, held)
     environment.restart(torch.arange(count))
     going: list[list[Rows]] = [[row] for row in begun()]
     lasted, found, tried = np.zeros(count, np.intp), 0, 0
@@ -267,6 +269,7 @@ def _demonstrate(
                 if found > held:
                     keep_episode(buffer, going[robot])
             going[robot], lasted[robot] = [now[robot]], 0
+        counting(found)
     if found < wanted:
         raise UserError(
             f"The scripted expert succeeded in {found} of {tried} episodes, but {wanted} demonstrations are required:"
