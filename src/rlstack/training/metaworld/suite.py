@@ -119,28 +119,26 @@ class Published:
 
     Args:
         policy: Its name and size.
-        groups: Easy, medium, hard, very hard; empty: not given.
-        mean: Mean of the groups.
+        mean: Mean of the difficulty groups.
         source: Where it is published.
     """
 
     policy: str
-    groups: tuple[float, ...]
     mean: float
     source: str
 
 
 _SMOLVLA = "SmolVLA (arXiv 2506.01844)"
 PUBLISHED = (
-    Published("Diffusion Policy", (23.1, 10.7, 1.9, 6.1), 10.5, _SMOLVLA),
-    Published("TinyVLA", (77.6, 21.5, 11.4, 15.8), 31.6, _SMOLVLA),
-    Published("pi0, 3.5 B", (71.8, 48.2, 41.7, 30.0), 47.9, _SMOLVLA),
-    Published("SmolVLA, 0.45 B", (82.5, 41.8, 45.0, 60.0), 57.3, _SMOLVLA),
-    Published("SmolVLA, 2.25 B", (87.1, 51.8, 70.0, 64.0), 68.2, _SMOLVLA),
-    Published("pi0, supervised", (), 50.8, "RLinf"),
-    Published("pi0, supervised and PPO", (), 78.1, "RLinf; episodes of at most 100 steps"),
-    Published("pi0.5, supervised", (), 43.8, "RLinf"),
-    Published("pi0.5, supervised and PPO", (), 70.7, "RLinf; episodes of at most 100 steps"),
+    Published("Diffusion Policy", 10.5, _SMOLVLA),
+    Published("TinyVLA", 31.6, _SMOLVLA),
+    Published("pi0, 3.5 B", 47.9, _SMOLVLA),
+    Published("SmolVLA, 0.45 B", 57.3, _SMOLVLA),
+    Published("SmolVLA, 2.25 B", 68.2, _SMOLVLA),
+    Published("pi0, supervised", 50.8, "RLinf"),
+    Published("pi0, supervised and PPO", 78.1, "RLinf; episodes of at most 100 steps"),
+    Published("pi0.5, supervised", 43.8, "RLinf"),
+    Published("pi0.5, supervised and PPO", 70.7, "RLinf; episodes of at most 100 steps"),
 )
 """Results on MT50 after 50 demonstrations of each task."""
 
