@@ -107,7 +107,7 @@ def test_each_kind_of_robot_has_its_verification() -> None:
     task = TASKS.load("base_navigation")
     assert verification_of(task, "quadrotor") is verification_of(None, "wheeled_base") is verification.VERIFICATION
     ways = {verification_of(TASKS.load(name)) for name in TASKS.names()}
-    assert len(ways) == 8 and all(find_kind(kind).has("verification") for kind in kind_names())
+    assert len(ways) == 9 and all(find_kind(kind).has("verification") for kind in kind_names())
     with pytest.raises(UserError, match="Unknown kind of robot 'boat'"):
         verification_of(None, "boat")
 

@@ -9,7 +9,7 @@ from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.tasks import TASKS
 from rlstack.tasks.quadrotor.sampling import Starts
 from rlstack.tasks.quadrotor.scenario import STATE_NAMES, Scenario
-from rlstack.tasks.quadrotor.task import DISTURBANCES
+from rlstack.tasks.quadrotor.task import DISTURBANCES, QuadrotorTask
 from tests.support.learning import small_task
 
 
@@ -73,8 +73,11 @@ def test_held_out_episodes_do_not_depend_on_what_is_trained_on() -> None:
     assert set(one.labels) == {"task"}
 
 
+FLIGHTS = [name for name in TASKS.names() if issubclass(TASKS.load(name), QuadrotorTask)]
+
+
 @pytest.mark.parametrize("count", [1, 2])
-@pytest.mark.parametrize("task", [name for name in TASKS.names() if name.startswith("quadrotor")])
+@pytest.mark.parametrize("task", FLIGHTS)
 def test_every_quadrotor_task_draws_even_a_single_episode(task: str, count: int) -> None:
     made, robot = TASKS.load(task)(), load_quadrotor("crazyflie")
     assert len(made.held_out(np.random.default_rng(0), count, robot)) == count
