@@ -18,7 +18,7 @@ from rlstack.interfaces.messages import pose_message
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.policy import PolicyNode
 from rlstack.nodes.policy_loop import Answer
-from rlstack.nodes.policy_parameters import PARAMETERS as OF_POLICIES
+from rlstack.nodes.policy_parameters import WITHOUT_A_FILE
 from rlstack.nodes.robot_parameters import checked_robot
 from rlstack.policies import Contract, PolicyOutputError, contract_for
 from rlstack.robots import RobotSpec
@@ -26,22 +26,11 @@ from rlstack.robots import RobotSpec
 RATE_HZ = 10.0
 """Rate of planners that do not define their own."""
 
-_NOT_OURS = (
-    "policy",
-    "policy_sha256",
-    "record_sha256",
-    "robot",
-    "instruction",
-    "asynchronous",
-    "goal_tolerance_m",
-    "patience_s",
-)
-
 PARAMETERS = (
     Parameter("planner", "astar_dwa", "Name of the planner, such as astar_dwa or dwa."),
     Parameter("options", "{}", 'Settings of the planner as JSON, such as {"goal": {"tolerance_m": 0.2}}.'),
     Parameter("robot", "turtlebot3_burger", "Name or file of the robot."),
-    *(parameter for parameter in OF_POLICIES if parameter.name not in _NOT_OURS),
+    *WITHOUT_A_FILE,
 )
 
 _STATUS_TEXT = {

@@ -73,3 +73,17 @@ PARAMETERS = (
         minimum=0.1,
     ),
 )
+
+_OF_FILES = (
+    "policy",
+    "policy_sha256",
+    "record_sha256",
+    "robot",
+    "instruction",
+    "asynchronous",
+    "goal_tolerance_m",
+    "patience_s",
+)
+
+WITHOUT_A_FILE = tuple(parameter for parameter in PARAMETERS if parameter.name not in _OF_FILES)
+"""Parameters of nodes that command as a policy node does, and have no policy file."""

@@ -7,29 +7,18 @@ from typing import Any, ClassVar
 
 from rlstack.errors import UserError
 from rlstack.nodes.parameters import Parameter
-from rlstack.nodes.policy import PARAMETERS as OF_POLICIES
 from rlstack.nodes.policy import PolicyNode
+from rlstack.nodes.policy_parameters import WITHOUT_A_FILE
 from rlstack.nodes.robot_parameters import checked_robot
 from rlstack.policies import Contract
 from rlstack.policies.served.policy import ServedPolicy
 from rlstack.policies.served.settings import server_settings
 from rlstack.robots import RobotSpec
 
-_NOT_OURS = (
-    "policy",
-    "policy_sha256",
-    "record_sha256",
-    "robot",
-    "instruction",
-    "asynchronous",
-    "goal_tolerance_m",
-    "patience_s",
-)
-
 PARAMETERS = (
     Parameter("server", "", "The policy server, such as lerobot://127.0.0.1:8080?pretrained=/home/me/act&type=act."),
     Parameter("robot", "so100", "Name or file of the robot."),
-    *(parameter for parameter in OF_POLICIES if parameter.name not in _NOT_OURS),
+    *WITHOUT_A_FILE,
 )
 
 
