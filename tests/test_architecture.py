@@ -22,6 +22,7 @@ FLOORS = {
             "arrays",
             "errors",
             "files",
+            "foreign",
             "kinds",
             "libraries",
             "processes",

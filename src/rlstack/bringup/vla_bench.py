@@ -52,7 +52,7 @@ class BenchVla:
         import_torch()
         from rlstack.training.metaworld.bench import Options, bench
         from rlstack.training.metaworld.report import REPORT
-        from rlstack.training.metaworld.workers import own_python
+        from rlstack.training.metaworld.workers import PACKAGE
 
         def say(text: str) -> None:
             print(text, file=sys.stderr, flush=True)
@@ -60,7 +60,7 @@ class BenchVla:
         folder = self.out or Path("runs") / f"{self.suite}-{self.seed}"
         names = ("suite", "seed", "demonstrations", "stray", "trials", "updates", "minutes")
         options = Options(**{name: getattr(self, name) for name in names})
-        bench(options, folder, self.python or own_python(say=say), self.workers, StageLines(say))
+        bench(options, folder, self.python or PACKAGE.own_python(say=say), self.workers, StageLines(say))
         print((folder / REPORT).read_text(), end="")
         return 0
 

@@ -36,7 +36,7 @@ def quiet(*progress: object) -> None: ...
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch, simulator: Simulator) -> Simulator:
     monkeypatch.setitem(SUITES, "metaworld-mt10", SUITE)
-    monkeypatch.setattr(module, "Workers", lambda python, count: simulator)
+    monkeypatch.setattr(module, "Workers", lambda package, python, count: simulator)
     return simulator
 
 

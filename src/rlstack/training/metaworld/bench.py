@@ -12,12 +12,13 @@ from typing import Any
 
 from rlstack.errors import UserError
 from rlstack.files import lock, write_atomically, write_json
+from rlstack.foreign.workers import Workers
 from rlstack.training.metaworld.demonstrations import Recording, check_folder, described, record
 from rlstack.training.metaworld.learning import CHUNK, learn, load_policy
 from rlstack.training.metaworld.report import REPORT, RESULTS, report_of, summarise
 from rlstack.training.metaworld.suite import SUITES, Suite, SuiteName
 from rlstack.training.metaworld.trials import FIRST_SEED, run_trials
-from rlstack.training.metaworld.workers import Workers
+from rlstack.training.metaworld.workers import PACKAGE
 
 OnProgress = Callable[[str, int, int], None]
 
@@ -84,7 +85,7 @@ def _bench(
     del kept["minutes"]
     check_folder(folder, kept)
     begun = time.monotonic()
-    with Workers(python, workers) as processes:
+    with Workers(PACKAGE, python, workers) as processes:
         recording = Recording(options.demonstrations, CHUNK, options.stray, _EXPERT_STEPS, options.seed)
         tasks = suite.sentences
         record(processes, tasks, folder, recording, lambda done, count: on_progress("demonstrations", done, count))

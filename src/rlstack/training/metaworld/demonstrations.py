@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from rlstack.errors import UserError
 from rlstack.files import write_atomically
+from rlstack.foreign.workers import Workers
 from rlstack.interfaces.instruction import encoded
 from rlstack.training.language.actor import LanguageActor, Seen
 from rlstack.training.language.supervised import Known, Lesson
-from rlstack.training.metaworld.workers import Workers
 
 FOLDER = "demonstrations"
 """Their folder in that of a benchmark."""

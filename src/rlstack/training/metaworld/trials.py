@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from rlstack.foreign.workers import Workers
 from rlstack.training.language.actor import LanguageActor, Seen
 from rlstack.training.metaworld.demonstrations import tokens_of
-from rlstack.training.metaworld.workers import Workers, dealt
+from rlstack.training.metaworld.workers import dealt
 
 _TOGETHER = 10
 """Tasks whose environments exist at once; each takes about 100 MB."""

@@ -1,17 +1,9 @@
-"""Steps and renders Meta-World in a Python environment of its own; started by :mod:`.workers`, and needs no rlstack.
-
-``python worker.py FD`` answers commands on a connection: a tuple of a name and its arguments, answered by
-``(None, answer)``, or by an error's sentence.
-"""
+"""Steps and renders Meta-World in a Python environment of its own, where there is no rlstack."""
 
 from __future__ import annotations
 
 import os
-import signal
-import sys
 import time
-import traceback
-from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
@@ -127,6 +119,7 @@ class Worker:
     """What a connection's commands call."""
 
     def __init__(self) -> None:
+        os.environ.setdefault("MUJOCO_GL", "egl")
         self._scenes: dict[str, Scene] = {}
 
     def versions(self) -> dict[str, str]:
@@ -209,34 +202,6 @@ class Worker:
             scene.close()
         self._scenes.clear()
 
-    def cpu(self) -> float:
-        """Return the CPU time of this process, s."""
-        return time.process_time()
-
     def _see(self, tasks: list[str]) -> tuple[Any, Any]:
         scenes = [self._scenes[task] for task in tasks]
         return np.stack([s.state() for s in scenes]), np.stack([s.picture() for s in scenes])
-
-
-def main() -> None:
-    """Answer until the other end closes."""
-    import warnings
-
-    os.environ.setdefault("MUJOCO_GL", "egl")
-    warnings.simplefilter("ignore")  # gymnasium's, about spaces
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other end decides
-    connection, worker = Connection(int(sys.argv[1])), Worker()
-    while True:
-        try:
-            name, arguments = connection.recv()
-        except EOFError:
-            return
-        try:
-            connection.send((None, getattr(worker, name)(*arguments)))
-        except Exception as error:
-            traceback.print_exc()
-            connection.send((f"{type(error).__name__}: {error}", None))
-
-
-if __name__ == "__main__":
-    main()
