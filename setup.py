@@ -31,6 +31,7 @@ NODES = (
     "record",
     "goal_action",
     "agent",
+    "view",
 )
 MAIN = {
     "rlstack": "rlstack.cli:main",
@@ -74,8 +75,9 @@ EXTRAS = {
     "cuda": ["warp-lang>=1.12"],
     # worlds of arms on a GPU: MuJoCo's physics in Warp's kernels
     "warp": ["mujoco-warp>=3.17"],
-    # plots, animations and the pages of reports; scipy: intervals of their figures
-    "view": ["jinja2>=3.1", "matplotlib>=3.9", "pillow>=10", "scipy>=1.13"],
+    # plots, animations and the pages of reports; scipy: intervals of their figures. viser: robots in a browser, live and
+    # as recordings in those pages, with everything that the browser needs in its wheel; trimesh reads their meshes
+    "view": ["jinja2>=3.1", "matplotlib>=3.9", "pillow>=10", "scipy>=1.13", "trimesh>=4", "viser>=1.1"],
     # datasets of demonstrations as LeRobot keeps them: Parquet tables with PNG images in them. rosbags reads and writes
     # ROS 2 bags (MCAP, SQLite, compressed) with the definitions of their messages, in plain Python and without ROS.
     # PyAV is FFmpeg as a wheel: videos of cameras; LeRobot takes it, too
@@ -122,6 +124,7 @@ EXTRAS = {
         "onnxscript>=0.5",
         "opencv-python-headless>=4.10",
         'peft>=0.18; python_version >= "3.11"',
+        "playwright>=1.50",  # leads the Chromium that is there, if one is, through the browser view
         "pre-commit>=4",
         "pyarrow>=17",
         "pymavlink>=2.4.47",

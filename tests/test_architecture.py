@@ -34,7 +34,7 @@ FLOORS = {
         0,
     ),
     **dict.fromkeys(("fused", "robots", "interfaces"), 1),
-    **dict.fromkeys(("policies", "sim", "hardware", "control", "data", "perception"), 2),
+    **dict.fromkeys(("policies", "sim", "hardware", "control", "data", "perception", "view"), 2),
     **dict.fromkeys(("guard", "tasks", "agent"), 3),
     **dict.fromkeys(("verification", "demonstrations"), 4),
     **dict.fromkeys(("training", "importers"), 5),

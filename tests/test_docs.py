@@ -374,12 +374,13 @@ def tables() -> Iterator[str]:
         remote_policy,
         robot,
         train,
+        view,
     )
 
     yield from (docs.signal_table(SENSED), docs.robot_file_table(), docs.signal_table(COMMANDED))
     yield from (
         docs.parameter_table(node.PARAMETERS)
-        for node in (robot, policy, guard, planner, remote_policy, nav2, goal_action, agent, map, people, train)
+        for node in (robot, policy, guard, planner, remote_policy, nav2, goal_action, agent, map, people, train, view)
     )
 
 

@@ -46,6 +46,7 @@ VERBS: dict[str, Verb] = {
     "up simulate": Verb(
         "start simulated robots that wait for commands on their ROS 2 topics", "bringup.up_commands:Simulate"
     ),
+    "view": Verb("show the robots of the ROS domain in a browser, and command them there", "bringup.view_command:View"),
     "bringup": Verb("walk through a real robot's checklist, and record it", "bringup.checklist.command:Bringup"),
     "sitl": Verb("run an autopilot's own firmware with a simulated airframe, to try its driver", "bringup.sitl:Sitl"),
     "up train": Verb("train as a ROS 2 node, then run the new policy", "bringup.up_commands:UpTrain"),

@@ -18,6 +18,7 @@ from rlstack.bringup.supervisor import Supervisor
 from rlstack.bringup.system import START_S, chosen_robot, deploy_system, simulate_system
 from rlstack.bringup.teleop import with_human
 from rlstack.bringup.verification_check import only_simulator, require_verification
+from rlstack.bringup.view_process import with_view
 from rlstack.errors import UserError
 from rlstack.files import write_json
 from rlstack.interfaces import topics
@@ -50,6 +51,7 @@ def checked_deployment(
     model: str = "",
     params_file: str | Path = "",
     use_sim_time: bool = False,
+    view: bool = False,
     **options: Any,
 ) -> System:
     """Return the system that runs ``policy``, if it is verified; a planner (``driver``) needs no verification.
@@ -68,6 +70,7 @@ def checked_deployment(
             :func:`rlstack.bringup.params_file.with_params_file`.
         use_sim_time: With the backend ``topics``: another simulator publishes ``/clock``, which the nodes' clocks
             follow. Beside a simulator of rlstack they always do.
+        view: Show the robots in a browser, see :func:`rlstack.bringup.view_process.with_view`.
 
     Raises:
         UserError: Unknown robot or backend, simulated time for a real robot, a bad policy file or one for another
@@ -96,6 +99,8 @@ def checked_deployment(
         system = on_simulated_time(system)
     if not is_simulator(backend):  # a simulator may need all of the processor, and would stop everything else
         system = with_real_time_priority(system)
+    if view:
+        system = with_view(system)
     system = with_params_file(system, params_file)
     if options.get("commander", "") not in ("", EXTERNAL) and not (force or is_simulator(backend)):
         raise UserError(
@@ -229,12 +234,19 @@ def deploy(
     return status
 
 
-def simulate(robot: str = "crazyflie", backend: str = "mujoco", *, params_file: str | Path = "", **options: Any) -> int:
+def simulate(
+    robot: str = "crazyflie",
+    backend: str = "mujoco",
+    *,
+    params_file: str | Path = "",
+    view: bool = False,
+    **options: Any,
+) -> int:
     """Run simulated robots that wait for commands, until Ctrl-C; return the exit status.
 
     Args and errors as in :func:`rlstack.bringup.system.simulate_system`.
     """
-    system = simulate_system(robot, backend, params_file=params_file, **options)
+    system = simulate_system(robot, backend, params_file=params_file, view=view, **options)
     spec = load_robot(robot)
     kind, takes = kind_topics(spec), command_of(spec).topic
     for space in robot_group(robot, backend, **options).namespaces:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # reading policy files takes a second, and every verb imports
     from rlstack.policies import Contract
     from rlstack.policies.record import Record
 
-Parameter = bool | int | float | str | tuple[float, ...]
+Parameter = bool | int | float | str | tuple[float, ...] | tuple[str, ...]
 """Types of ROS parameters used here."""
 
 WhenItEnds = Literal["stop the rest", "let the rest go on", "start the next stage"]

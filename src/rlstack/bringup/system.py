@@ -22,6 +22,7 @@ from rlstack.bringup.kind_deployment import (
 from rlstack.bringup.node_process import Parameter, Process, System, WhenItEnds, on_simulated_time
 from rlstack.bringup.params_file import with_params_file
 from rlstack.bringup.robot_group import TOPICS, absolute_file, is_simulator, robot_group
+from rlstack.bringup.view_process import with_view
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.instruction import encoded
@@ -323,6 +324,7 @@ def simulate_system(
     backend: str = "mujoco",
     *,
     params_file: str | Path = "",
+    view: bool = False,
     **options: Any,
 ) -> System:
     """Describe simulated robots that wait for commands, without a policy and guard.
@@ -331,6 +333,7 @@ def simulate_system(
         robot: A robot's name or file.
         backend: A simulator.
         params_file: See :func:`rlstack.bringup.params_file.with_params_file`.
+        view: Show them in a browser, see :func:`rlstack.bringup.view_process.with_view`.
         options: ``world``, ``count``, ``namespace``, ``frame_prefix``, ``real_time_factor``, ``lock_step`` and
             ``noise_seed`` as in :func:`deploy_system`, and ``start_height_m``, to start in the air.
 
@@ -347,4 +350,5 @@ def simulate_system(
     assert process is not None  # only other backends have none
     if not options.get("lock_step"):
         process = replace(process, parameters={**process.parameters, **deployment.simulated_commands()})
-    return with_params_file(on_simulated_time(System(name="simulate", processes=(process,))), params_file)
+    system = on_simulated_time(System(name="simulate", processes=(process,)))
+    return with_params_file(with_view(system) if view else system, params_file)

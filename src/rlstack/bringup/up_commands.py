@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
+
+from rlstack.bringup.view_process import person_watches
 
 _File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
 _Goal = Annotated[tuple[float, ...] | None, tyro.conf.arg(metavar="X Y [Z]")]
@@ -93,6 +95,8 @@ class Deploy:
     default: a grammar plans."""
     model: str = ""
     """The model's name there."""
+    view: bool = field(default_factory=person_watches)
+    """Show the robots in a browser, whose address is printed; default: if a person sits at the terminal."""
     no_arm: bool = False
     """Leave simulators disarmed, too."""
     dry_run: bool = False
@@ -141,6 +145,8 @@ class Simulate:
     """Let time wait for every command."""
     noise_seed: int = 0
     """Seed of the simulated sensors' noise."""
+    view: bool = field(default_factory=person_watches)
+    """Show the robots in a browser, whose address is printed; default: if a person sits at the terminal."""
     params_file: Annotated[str, tyro.conf.arg(metavar="FILE")] = ""
     """A ROS 2 parameters file for the nodes, such as tighter limits of the guard."""
 

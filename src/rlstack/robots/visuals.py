@@ -72,13 +72,13 @@ class Appearance:
         return at + frames.rotate(turned, own), frames.multiply(turned, own_turn)
 
 
-def read_visuals(urdf: str) -> tuple[Visual, ...]:
-    """Return every ``visual`` of a parsed URDF; unknown shapes are skipped."""
+def read_visuals(urdf: str, tag: Literal["visual", "collision"] = "visual") -> tuple[Visual, ...]:
+    """Return every shape of a URDF, or those of its collisions; unknown shapes are skipped."""
     root = ElementTree.fromstring(urdf)
     colours = {m.get("name", ""): _rgba(m) for m in root.findall("material")}
     found = []
     for link in root.findall("link"):
-        for element in link.findall("visual"):
+        for element in link.findall(tag):
             geometry = element.find("geometry")
             shape = next(iter(geometry), None) if geometry is not None else None
             if shape is None or (measured := _measure(shape)) is None:

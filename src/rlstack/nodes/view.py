@@ -1,0 +1,212 @@
+"""The view node: shows robots in a browser, by their topics, and passes on what a person does there."""
+
+from __future__ import annotations
+
+import math
+import os
+import queue
+import time
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rlstack.arrays import Array
+from rlstack.interfaces import topics
+from rlstack.nodes.parameters import Parameter
+from rlstack.nodes.polled_topics import PolledTopics
+from rlstack.nodes.runtime import ManagedNode
+from rlstack.nodes.service_call import ServiceCall
+from rlstack.nodes.view_goal import GoalHandle
+from rlstack.nodes.view_panel import RobotPanel
+from rlstack.nodes.view_world import ViewedWorld
+from rlstack.nodes.viewed_robot import ViewedRobot
+from rlstack.view.server import ViewServer
+
+PARAMETERS = (
+    Parameter("host", "127.0.0.1", "Address that browsers reach; 0.0.0.0: other machines', too, with the token."),
+    Parameter("port", 8080, "Port; the next free one if it is in use.", minimum=1, maximum=65435),
+    Parameter("token", "", "What a browser must know; empty: nothing on this machine, otherwise a random one."),
+    Parameter("rate_hz", 30.0, "Rate at which robots move in the browser, Hz.", minimum=1.0, maximum=60.0),
+    Parameter("robots", (), "Absolute namespaces of the robots to show; empty: all in the ROS domain.", each=str),
+)
+
+_LOOK_S = 0.5
+"""Period at which the graph is asked for new robots and topics."""
+_PANEL_S = 0.2
+_GRID_M = 20.0
+_NICE = 5
+"""By how much its process gives way to those that command robots."""
+_EYE = np.array([0.75, -0.6, 0.45])
+"""Direction of the camera from what it looks at."""
+_NEAREST_M, _AWAY = 0.8, 2.0
+"""Its distance from that, m, for a small robot, and what the robot's reach adds."""
+
+
+class ViewNode(ManagedNode):
+    """Shows every robot whose ``robot_description`` it finds. Nothing is received while no browser looks."""
+
+    NAME: ClassVar[str] = "view"
+    PARAMETERS: ClassVar[tuple[Parameter, ...]] = PARAMETERS
+
+    def configure(self) -> None:
+        """Start the server.
+
+        Raises:
+            UserError: viser is not installed, or the address cannot be listened on.
+        """
+        import rclpy
+
+        self._server = ViewServer(self.parameters["host"], self.parameters["port"], self.parameters["token"])
+        scene, gui = self._server.viser.scene, self._server.viser.gui
+        gui.configure_theme(control_width="small", show_logo=False, show_share_button=False)
+        gui.set_panel_label("rlstack")
+        scene.add_grid("/floor", _GRID_M, _GRID_M, cell_size=0.5, section_size=1.0, plane_opacity=0.0)
+        self._listener = rclpy.create_node(
+            f"{self.get_name()}_listener",
+            namespace=self.get_namespace(),
+            context=self.context,
+            use_global_arguments=False,
+            enable_rosout=False,
+            start_parameter_services=False,
+        )
+        self._polled = PolledTopics(self._listener, lambda topic, error: self.refuse(topic, str(error)))
+        self._world = ViewedWorld(scene, self._polled)
+        self._robots: dict[str, ViewedRobot] = {}
+        self._panels: dict[str, RobotPanel] = {}
+        self._goals: dict[str, GoalHandle] = {}
+        self._calls: list[tuple[str, ServiceCall, float]] = []
+        self._asked: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
+        self._looked_at = self._drawn_at = -math.inf
+        self._framed = False
+        print(f"Open {self._server.url} in a browser to see the robot.", flush=True)
+
+    def activate(self) -> None:
+        """Begin to draw."""
+        self.every(1.0 / self.parameters["rate_hz"], self._tick)
+
+    def cleanup(self) -> None:
+        """Close the server, and leave all topics."""
+        server = getattr(self, "_server", None)
+        if server is None:
+            return
+        for goal in self._goals.values():
+            goal.close()
+        self._polled.close()
+        self._listener.destroy_node()
+        server.close()
+        del self._server
+
+    def status(self) -> tuple[str, dict[str, Any]]:
+        """Report who is shown, and where."""
+        shown = ", ".join(self._robots) or "none yet"
+        missing = [sentence for robot in self._robots.values() for sentence in robot.missing]
+        browsers = len(self._server.viser.get_clients())
+        return " ".join(missing), {"address": self._server.url, "browsers": browsers, "robots": shown}
+
+    def _tick(self) -> None:
+        now = time.monotonic()
+        if now - self._looked_at >= _LOOK_S:
+            self._looked_at = now
+            self._look()
+        self._serve_asked()
+        if not self._server.watched:
+            return
+        with self._server.viser.atomic():
+            self._polled.poll()
+            for robot in self._robots.values():
+                robot.draw()
+            for goal in self._goals.values():
+                goal.draw()
+            if now - self._drawn_at >= _PANEL_S:
+                self._drawn_at = now
+                for panel in self._panels.values():
+                    panel.draw()
+                self._frame()
+
+    def _look(self) -> None:
+        """Find robots and their topics."""
+        there = {name: list(kinds) for name, kinds in self.get_topic_names_and_types()}
+        services = {name for name, _ in self.get_service_names_and_types()}
+        self._world.discover(there)
+        suffix = f"/{topics.ROBOT_DESCRIPTION}"
+        wanted = self.parameters["robots"]
+        for topic in there:
+            space = topic.removesuffix(suffix) or "/"
+            if not topic.endswith(suffix) or space in self._robots or (wanted and space not in wanted):
+                continue
+            self._add(space, services)
+        for robot in self._robots.values():
+            robot.discover(there)
+
+    def _add(self, space: str, services: set[str]) -> None:
+        scene, gui = self._server.viser.scene, self._server.viser.gui
+        before = space.rstrip("/")
+        robot = self._robots[space] = ViewedRobot(scene, self._polled, space)
+        guarded, resettable = (f"{before}/{name}" in services for name in (topics.ESTOP, topics.RESET))
+        self._panels[space] = RobotPanel(gui, robot, self._ask, guarded, resettable)
+        self._goals[space] = GoalHandle(scene, self, robot, lambda *given: self._asked.put(given))
+
+    def _frame(self) -> None:
+        """Point new browsers' cameras at the robots, once one is seen."""
+        seen = [robot for robot in self._robots.values() if robot.position is not None]
+        if self._framed or not seen:
+            return
+        self._framed = True
+        places: Array = np.array([robot.position for robot in seen])
+        middle, spread = places.mean(axis=0), float(np.ptp(places, axis=0).max())
+        reach = max(robot.reach_m for robot in seen)
+        middle[2] += 0.3 * reach
+        eye = middle + _EYE * (_NEAREST_M + _AWAY * reach + 1.5 * spread)
+        server = self._server.viser
+        for camera in (server.initial_camera, *(client.camera for client in server.get_clients().values())):
+            camera.position, camera.look_at = tuple(eye), tuple(middle)
+
+    # What a person does --------------------------------------------------------------------------------------
+
+    def _ask(self, kind: str, service: str, value: Any) -> None:
+        self._asked.put((partial(self._call, kind, service, value),))
+
+    def _call(self, kind: str, service: str, value: Any) -> None:
+        import std_srvs.srv
+
+        made = getattr(std_srvs.srv, kind)
+        request = made.Request() if value is None else made.Request(data=value)
+        self._calls.append((service, ServiceCall(self.client(made, service), request), time.monotonic()))
+
+    def _serve_asked(self) -> None:
+        """Do what browsers asked for since, in this thread."""
+        while not self._asked.empty():
+            action, *given = self._asked.get()
+            action(*given)
+        waiting = []
+        for service, call, since in self._calls:
+            if call.poll():
+                self._notify(service, call.response.success, call.response.message)
+            elif time.monotonic() - since > 3.0:
+                self._notify(service, False, "no answer")
+            else:
+                waiting.append((service, call, since))
+        self._calls = waiting
+        for robot in self._robots.values():
+            while robot.refused:
+                self._notify(f"{robot.name}: goal", False, robot.refused.pop())
+
+    def _notify(self, what: str, success: bool, message: str) -> None:
+        for client in self._server.viser.get_clients().values():
+            client.add_notification(
+                what.lstrip("/"),
+                message or ("done" if success else "refused"),
+                color="green" if success else "red",
+                auto_close_seconds=4.0 if success else 10.0,
+            )
+
+
+def main() -> int:
+    """Run the node, after everything that commands a robot."""
+    os.nice(_NICE)
+    return ViewNode.main()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

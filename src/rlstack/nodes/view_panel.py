@@ -1,0 +1,92 @@
+"""The panel beside the browser view's scene: how each robot is, and what a person can have it do."""
+
+from __future__ import annotations
+
+import html
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+from rlstack.interfaces import topics
+from rlstack.nodes.viewed_robot import ViewedRobot
+
+Ask = Callable[[str, str, Any], None]
+"""Called with a service's type (``Trigger`` or ``SetBool``), its absolute name, and the value of a ``SetBool``."""
+
+_COLOURS = {"policy": "#2f9e44", "estop": "#e03131", "disarmed": "#868e96", "takeoff": "#1971c2", "idle": "#1971c2"}
+_OTHERWISE = "#e8590c"
+_SILENT_S = 1.0
+
+
+class RobotPanel:
+    """A robot's part of the panel.
+
+    Args:
+        gui: viser's ``GuiApi``.
+        robot: The robot.
+        ask: Calls a service; from any thread.
+        guarded: Whether it has a guard.
+        resettable: Whether it is simulated, and can be put back to its start.
+    """
+
+    def __init__(self, gui: Any, robot: ViewedRobot, ask: Ask, guarded: bool, resettable: bool) -> None:
+        self._robot = robot
+        self._said = ""
+        space = robot.space.rstrip("/")
+        with gui.add_folder(robot.name):
+            self._state = gui.add_html("")
+            if guarded:
+                stop = gui.add_button("Emergency stop", color="red", hint="Switches the motors off, also in the air")
+                stop.on_click(lambda _: ask("Trigger", f"{space}/{topics.ESTOP}", None))
+                group = gui.add_button_group("Guard", ("Arm", "Disarm", "Clear stop"))
+
+                def clicked(event: Any) -> None:
+                    if event.target.value == "Clear stop":
+                        ask("Trigger", f"{space}/{topics.CLEAR_ESTOP}", None)
+                    else:
+                        ask("SetBool", f"{space}/{topics.ARM}", event.target.value == "Arm")
+
+                group.on_click(clicked)
+            if resettable:
+                reset = gui.add_button("Reset", hint="Puts the simulated robot back to its start")
+                reset.on_click(lambda _: ask("Trigger", f"{space}/{topics.RESET}", None))
+
+    def draw(self) -> None:
+        """Show how the robot is, if that has changed."""
+        said = state_html(self._robot, time.monotonic())
+        if said != self._said:
+            self._said = self._state.content = said
+
+
+def state_html(robot: ViewedRobot, now: float) -> str:
+    """Return how a robot is, as HTML."""
+    rows = []
+    mode = robot.mode or "no guard"
+    colour = _COLOURS.get(mode, _OTHERWISE if robot.mode else "#868e96")
+    silent = now - robot.seen_at > _SILENT_S
+    badge = (
+        f'<span style="background:{colour};color:white;border-radius:4px;padding:1px 8px">{html.escape(mode)}</span>'
+    )
+    rows.append(badge + (" <b>silent</b>" if silent else ""))
+    if robot.reason:
+        rows.append(f'<span style="color:#868e96">{html.escape(robot.reason)}</span>')
+    if not math.isnan(robot.distance_m):
+        there = " &#10003; reached" if robot.reached else ""
+        rows.append(f"{robot.distance_m:.3f} m from the goal{there}")
+    if robot.command:
+        rows.append(_bars(robot.command))
+    rows += [f'<span style="color:#e8590c">{html.escape(one)}</span>' for one in robot.missing[:2]]
+    return '<div style="padding:2px 12px 6px;font-size:0.85em;line-height:1.6">' + "<br>".join(rows) + "</div>"
+
+
+def _bars(values: dict[str, float]) -> str:
+    """Return a bar for each value, of their largest."""
+    most = max(1e-9, *(abs(value) for value in values.values()))
+    drawn = []
+    for name, value in values.items():
+        share = round(100.0 * abs(value) / most)
+        bar = f'<div style="background:#4e79a7;width:{share}%;height:6px"></div>'
+        label = f'<div style="width:40%;overflow:hidden">{html.escape(name)}</div>'
+        drawn.append(f'<div style="display:flex;align-items:center">{label}<div style="width:60%">{bar}</div></div>')
+    return "".join(drawn)

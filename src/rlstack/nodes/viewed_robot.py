@@ -1,0 +1,223 @@
+"""One robot in the browser view: what its topics say, drawn in a viser scene."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.arrays import Array
+from rlstack.errors import MalformedMessage, UserError
+from rlstack.interfaces import topics
+from rlstack.interfaces.cloud_messages import cloud_points
+from rlstack.interfaces.path_messages import read_path
+from rlstack.interfaces.people_messages import read_people
+from rlstack.nodes.polled_topics import PolledTopics
+from rlstack.view.lines import Line, Trail
+from rlstack.view.robot_model import RobotModel
+
+_GOAL = (242, 142, 43)
+_PATH = (78, 121, 167)
+_TRAIL = (89, 161, 79)
+_SCAN = (225, 87, 89)
+_PEOPLE = (176, 122, 161)
+_SLOW_S = 0.2
+"""Period of what need not move smoothly."""
+_PERSON_M = 1.7
+_NOBODY_M = 900.0
+"""Where nobody is there, somebody is 1 km away."""
+
+
+class ViewedRobot:
+    """Draws a robot that a ``robot_description`` describes, and what is around it.
+
+    Args:
+        scene: viser's ``SceneApi``.
+        polled: Its subscriptions.
+        space: The robot's absolute namespace; ``/`` is one, too.
+    """
+
+    def __init__(self, scene: Any, polled: PolledTopics, space: str) -> None:
+        self.space, self.name = space, space.strip("/") or "robot"
+        self.node = f"/robots/{self.name.replace('/', '_')}"
+        self.mode, self.reason = "", ""
+        self.goal: Any = None
+        """The active goal, a ``geometry_msgs/PoseStamped``; None: none yet."""
+        self.goals = 0
+        """How many active goals have come."""
+        self.distance_m = float("nan")
+        self.reached = False
+        self.refused: list[str] = []
+        """Why goals were refused, and not said yet."""
+        self.position: Array | None = None
+        """(3,) m, in ``odom``; None: not known yet."""
+        self.command: dict[str, float] = {}
+        """The last command that went out, by element."""
+        self.seen_at = 0.0
+        """When the robot was last heard, by ``time.monotonic``."""
+        self._scene, self._polled = scene, polled
+        self._model: RobotModel | None = None
+        self._trail = Trail(scene, f"{self.node}_trail", _TRAIL)
+        self._path = Line(scene, f"{self.node}_path", _PATH)
+        self._clouds: dict[str, Any] = {}
+        self._people: dict[int, Any] = {}
+        self._slow_at = 0.0
+        self._optional: set[str] = set()
+        self._subscribe(topics.ROBOT_DESCRIPTION, self._on_description, "latched")
+        self._subscribe(topics.GUARD_REASON, self._on_reason, "latched")
+        self._subscribe(topics.GUARD_MODE, self._on_mode, "latched")
+        self._subscribe(topics.GOAL_ACTIVE, self._on_goal, "latched")
+        self._subscribe(topics.GOAL_DISTANCE, self._on_distance, "event")
+        self._subscribe(topics.GOAL_REACHED, self._on_reached, "latched")
+        self._subscribe(topics.GOAL_REFUSED, self._on_refused, "event")
+
+    @property
+    def missing(self) -> list[str]:
+        """Sentences about meshes that are not shown."""
+        return [] if self._model is None else self._model.missing
+
+    @property
+    def reach_m(self) -> float:
+        """How far its shapes extend, m."""
+        return 0.1 if self._model is None else self._model.reach_m
+
+    def discover(self, there: dict[str, list[str]]) -> None:
+        """Subscribe to those of its topics that somebody publishes.
+
+        Args:
+            there: Types by absolute topic of the whole graph.
+        """
+        before = "/" if self.space == "/" else f"{self.space}/"
+        wanted = {
+            topics.ODOM: (self._on_odom, "sensor_in"),
+            topics.JOINT_STATES: (self._on_joints, "sensor_in"),
+            topics.GOAL_PATH: (self._on_path, "latched"),
+            topics.PEOPLE: (self._on_people, "sensor_in"),
+            topics.ROTOR_COMMAND: (self._on_rotors, "command"),
+        }
+        for topic, kinds in there.items():
+            name = topic.removeprefix(before)
+            if not topic.startswith(before) or name in self._optional:
+                continue
+            if name in wanted and topics.TYPES[name] in kinds:
+                callback, use = wanted[name]
+                self._subscribe(name, callback, use)  # type: ignore[arg-type]
+            elif "/" not in name and topics.SCAN_TYPE in kinds:
+                self._follow(name, topics.SCAN_TYPE, self._on_scan)
+            elif "/" not in name and topics.CLOUD_TYPE in kinds and name != topics.PEOPLE:
+                self._follow(name, topics.CLOUD_TYPE, self._on_cloud)
+            else:
+                continue
+            self._optional.add(name)
+
+    def draw(self) -> None:
+        """Draw what changes slowly, if it is time to; the rest was drawn when it came."""
+        now = time.monotonic()
+        if now - self._slow_at >= _SLOW_S:
+            self._slow_at = now
+            self._trail.draw()
+
+    # Topics --------------------------------------------------------------------------------------------------
+
+    def _subscribe(self, topic: str, callback: Any, use: topics.Quality) -> None:
+        self._polled.subscribe(topics.type_of(topic), f"{self.space.rstrip('/')}/{topic}", callback, use)
+
+    def _follow(self, name: str, kind: str, callback: Any) -> None:
+        where = f"{self.space.rstrip('/')}/{name}"
+        self._polled.subscribe(topics.message_type(kind), where, lambda message: callback(name, message), "sensor_in")
+
+    def _on_description(self, message: Any) -> None:
+        if self._model is not None:
+            self._model.remove()
+        try:
+            self._model = RobotModel(self._scene, self.node, message.data)
+        except UserError as error:
+            raise MalformedMessage(str(error)) from error
+
+    def _on_odom(self, message: Any) -> None:
+        pose = message.pose.pose
+        p, q = pose.position, pose.orientation
+        at, turned = np.array([p.x, p.y, p.z]), np.array([q.x, q.y, q.z, q.w])
+        if self._model is None or not (np.isfinite(at).all() and np.isfinite(turned).all()):
+            return
+        self.seen_at, self.position = time.monotonic(), at
+        self._model.place(at, turned)
+        self._trail.add(at)
+
+    def _on_joints(self, message: Any) -> None:
+        if self._model is not None and len(message.position) == len(message.name):
+            self.seen_at = time.monotonic()
+            if self.position is None:
+                self.position = np.zeros(3)  # a fixed base publishes no odometry
+            self._model.move_joints(dict(zip(message.name, message.position)))
+
+    def _on_rotors(self, message: Any) -> None:
+        self.command = dict(zip(message.name, message.velocity))
+
+    def _on_path(self, message: Any) -> None:
+        try:
+            self._path.show(read_path(message).position)
+        except ValueError:
+            return  # the policy node says what is wrong with it
+
+    def _on_mode(self, message: Any) -> None:
+        self.mode = message.data
+
+    def _on_reason(self, message: Any) -> None:
+        self.reason = message.data
+
+    def _on_goal(self, message: Any) -> None:
+        self.goal, self.goals = message, self.goals + 1
+
+    def _on_distance(self, message: Any) -> None:
+        self.distance_m = message.data
+
+    def _on_reached(self, message: Any) -> None:
+        self.reached = message.data
+
+    def _on_refused(self, message: Any) -> None:
+        self.refused.append(message.data)
+
+    def _on_scan(self, name: str, message: Any) -> None:
+        ranges = np.asarray(message.ranges, dtype=float)
+        angles = message.angle_min + message.angle_increment * np.arange(len(ranges))
+        good = np.isfinite(ranges) & (ranges >= message.range_min) & (ranges < message.range_max)
+        flat = np.stack([np.cos(angles), np.sin(angles), np.zeros_like(angles)], axis=1) * ranges[:, None]
+        self._show_cloud(name, message.header.frame_id, flat[good])
+
+    def _on_cloud(self, name: str, message: Any) -> None:
+        self._show_cloud(name, message.header.frame_id, cloud_points(message))
+
+    def _on_people(self, message: Any) -> None:
+        try:
+            found = read_people(message)
+        except ValueError as error:
+            raise MalformedMessage(str(error)) from error
+        both = zip(found["people_position"], found["people_radius"])
+        there = [(place, radius) for place, radius in both if np.abs(place).max() < _NOBODY_M]
+        for number, (place, radius) in enumerate(there):
+            handle, at = self._people.get(number), (place[0], place[1], 0.5 * _PERSON_M)
+            if handle is None:
+                shape: dict[str, Any] = {"radius": float(radius), "height": _PERSON_M, "color": _PEOPLE, "opacity": 0.7}
+                name = f"{self.node}_people/{number}"
+                self._people[number] = self._scene.add_cylinder(name, position=at, **shape)
+            else:
+                handle.position, handle.visible = at, True
+        for number, handle in self._people.items():
+            if number >= len(there):
+                handle.visible = False
+
+    def _show_cloud(self, name: str, frame: str, points: NDArray[Any]) -> None:
+        """Draw points (n, 3), m, in one of the robot's frames."""
+        node = None if self._model is None else self._model.frame(frame)
+        if node is None:
+            return
+        points = points.astype(np.float32)
+        colours = np.broadcast_to(np.array(_SCAN, np.uint8), points.shape)
+        handle = self._clouds.get(name)
+        if handle is None:
+            self._clouds[name] = self._scene.add_point_cloud(f"{node}/{name}", points, colours, point_size=0.02)
+        else:
+            handle.points, handle.colors = points, colours

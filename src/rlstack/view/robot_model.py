@@ -1,0 +1,101 @@
+"""A robot in a viser scene: a frame for each link that has shapes, moved by poses and joint positions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rlstack.arrays import Array
+from rlstack.errors import UserError
+from rlstack.robots.frame_tree import read_frames
+from rlstack.robots.visuals import Visual, read_visuals
+from rlstack.view.shapes import add_shape, wxyz
+
+_STILL = 1e-6
+"""Smallest change of a link's position, m, or quaternion that is sent."""
+
+
+class RobotModel:
+    """A robot's shapes.
+
+    Where a link's mesh is missing, its collision shapes are shown.
+
+    Args:
+        scene: viser's ``SceneApi``.
+        name: Name of its node, such as ``/crazyflie``.
+        urdf: Its URDF.
+
+    Raises:
+        UserError: It is not a URDF, or not a tree.
+    """
+
+    def __init__(self, scene: Any, name: str, urdf: str) -> None:
+        self._tree = read_frames(urdf)
+        self.missing: list[str] = []
+        """Sentences about meshes that are not shown."""
+        self._scene, self._name = scene, name
+        self._base = scene.add_frame(name, show_axes=False)
+        self._links: dict[str, Any] = {}
+        self._poses: dict[str, tuple[Array, Array]] = {}
+        visuals, collisions = read_visuals(urdf), read_visuals(urdf, "collision")
+        at_rest = self._tree.poses({})
+        ends = [np.linalg.norm(at_rest[one.link][0] + one.position) + _half(one) for one in (*visuals, *collisions)]
+        self._reach_m = float(max(ends, default=0.1))
+        for link in dict.fromkeys(visual.link for visual in (*visuals, *collisions)):
+            seen = [visual for visual in visuals if visual.link == link]
+            solid = [one for one in collisions if one.link == link and one.shape != "mesh"]
+            self._add_frame(link, at_rest)
+            try:
+                for number, visual in enumerate(seen):
+                    add_shape(scene, f"{name}/{link}/{number}", visual)
+            except UserError as error:
+                self.missing.append(str(error))
+                for number, visual in enumerate(solid):
+                    add_shape(scene, f"{name}/{link}/{number}", visual)
+
+    @property
+    def reach_m(self) -> float:
+        """How far its shapes extend from its root, joints at 0, m."""
+        return self._reach_m
+
+    def remove(self) -> None:
+        """Remove it from the scene."""
+        self._base.remove()
+
+    def frame(self, name: str) -> str | None:
+        """Return the node of one of its frames, to which more can be added; None: it has no such frame."""
+        at_rest = self._tree.poses({})
+        if name not in at_rest:
+            return None
+        if name not in self._links:
+            self._add_frame(name, at_rest)
+        return f"{self._name}/{name}"
+
+    def _add_frame(self, link: str, poses: Mapping[str, tuple[Array, Array]]) -> None:
+        position, orientation = self._poses[link] = poses[link]
+        where = {"position": position, "wxyz": wxyz(orientation)}
+        self._links[link] = self._scene.add_frame(f"{self._name}/{link}", show_axes=False, **where)
+
+    def place(self, position: Array, orientation: Array) -> None:
+        """Move its root to a position (3,) m and orientation (4,) xyzw."""
+        self._base.position = position
+        self._base.wxyz = wxyz(orientation)
+
+    def move_joints(self, joints: Mapping[str, float]) -> None:
+        """Move its joints, rad or m by name; those without a value are at 0."""
+        for link, (position, orientation) in self._tree.poses(joints).items():
+            frame, before = self._links.get(link), self._poses.get(link)
+            if frame is None or before is None:
+                continue
+            if np.abs(position - before[0]).max() > _STILL:
+                frame.position = position
+            if np.abs(orientation - before[1]).max() > _STILL:
+                frame.wxyz = wxyz(orientation)
+            self._poses[link] = position, orientation
+
+
+def _half(visual: Visual) -> float:
+    """Return half the largest extent of a shape, m; of a mesh, whose size is a scale, nothing."""
+    return 0.0 if visual.shape == "mesh" else 0.5 * max(visual.size)

@@ -1,0 +1,58 @@
+"""The viewer's server: viser's, behind a :class:`rlstack.view.gate.Gate`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import secrets
+from typing import Any
+
+from rlstack.errors import UserError
+from rlstack.libraries import import_library
+from rlstack.view.gate import LOOPBACK, Gate, free_port
+
+
+class ViewServer:
+    """A viser server that this machine's browsers reach, and others with a token.
+
+    Args:
+        host: Address to listen on; other machines reach it unless it is a loopback address.
+        port: Port; the next free one if it is in use.
+        token: What a browser must know. Empty: nothing on a loopback address, else a random one.
+
+    Raises:
+        UserError: viser is not installed, or the address cannot be listened on.
+    """
+
+    def __init__(self, host: str = "127.0.0.1", port: int = 8080, token: str = "") -> None:
+        viser = import_library("viser", "view")
+        try:
+            listening = free_port(host, port)
+        except OSError as error:
+            raise UserError(f"The view cannot listen on {host}, port {port}: {error.strerror or error}.") from error
+        self.port: int = listening.getsockname()[1]
+        token = token or ("" if host in LOOPBACK else secrets.token_urlsafe(16))
+        hidden = "127." + ".".join(str(1 + secrets.randbelow(254)) for _ in range(3))
+        with contextlib.redirect_stdout(io.StringIO()):  # it prints an address that is not the one to open
+            made: Any = viser.ViserServer(hidden, port=0, verbose=False)
+        self.viser = made
+        self.viser.request_share_url = lambda *_: None  # a page could ask it to open a tunnel out of this machine
+        self._gate = Gate((hidden, self.viser.get_port()), token)
+        self._loop = self.viser.get_event_loop()
+        asyncio.run_coroutine_threadsafe(self._gate.open(listening), self._loop).result(timeout=10.0)
+        name = "localhost" if host in LOOPBACK else f"[{host}]" if ":" in host else host
+        self.url = f"http://{name}:{self.port}" + (f"/?token={token}" if token else "")
+        """What to open in a browser."""
+
+    @property
+    def watched(self) -> bool:
+        """Whether a browser is there."""
+        return bool(self.viser.get_clients())
+
+    def close(self) -> None:
+        """End it; browsers show that they have lost it."""
+        with contextlib.suppress(Exception):  # its loop may have ended with the process
+            asyncio.run_coroutine_threadsafe(self._gate.close(), self._loop).result(timeout=1.0)
+        with contextlib.redirect_stdout(io.StringIO()):
+            self.viser.stop()
