@@ -75,8 +75,8 @@ EXTRAS = {
     "cuda": ["warp-lang>=1.12"],
     # worlds of arms on a GPU: MuJoCo's physics in Warp's kernels
     "warp": ["mujoco-warp>=3.17"],
-    # plots, animations and the pages of reports; scipy: intervals of their figures. viser: robots in a browser, live and
-    # as recordings in those pages, with everything that the browser needs in its wheel; trimesh reads meshes, for it too
+    # plots, animations and the pages of reports; scipy: intervals of their figures. viser: robots in a browser, live
+    # and as recordings in those pages, with all that the browser needs in its wheel; trimesh reads meshes, for it, too
     "view": ["jinja2>=3.1", "matplotlib>=3.9", "pillow>=10", "scipy>=1.13", "trimesh>=4", "viser>=1.1"],
     # datasets of demonstrations as LeRobot keeps them: Parquet tables with PNG images in them. rosbags reads and writes
     # ROS 2 bags (MCAP, SQLite, compressed) with the definitions of their messages, in plain Python and without ROS.
