@@ -6,6 +6,7 @@ import math
 import os
 import queue
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
@@ -37,7 +38,7 @@ _PANEL_S = 0.2
 _GRID_M = 20.0
 _NICE = 5
 """By how much its process gives way to those that command robots."""
-_EYE = np.array([0.75, -0.6, 0.45])
+_EYE = np.array([0.65, -0.5, 0.6])
 """Direction of the camera from what it looks at."""
 _NEAREST_M, _AWAY = 0.8, 2.0
 """Its distance from that, m, for a small robot, and what the robot's reach adds."""
@@ -75,8 +76,9 @@ class ViewNode(ManagedNode):
         self._robots: dict[str, ViewedRobot] = {}
         self._panels: dict[str, RobotPanel] = {}
         self._goals: dict[str, GoalHandle] = {}
+        self._instructions: dict[str, Any] = {}
         self._calls: list[tuple[str, ServiceCall, float]] = []
-        self._asked: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
+        self._asked: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._looked_at = self._drawn_at = -math.inf
         self._framed = False
         print(f"Open {self._server.url} in a browser to see the robot.", flush=True)
@@ -144,8 +146,8 @@ class ViewNode(ManagedNode):
         before = space.rstrip("/")
         robot = self._robots[space] = ViewedRobot(scene, self._polled, space)
         guarded, resettable = (f"{before}/{name}" in services for name in (topics.ESTOP, topics.RESET))
-        self._panels[space] = RobotPanel(gui, robot, self._ask, guarded, resettable)
-        self._goals[space] = GoalHandle(scene, self, robot, lambda *given: self._asked.put(given))
+        self._panels[space] = RobotPanel(gui, robot, self, guarded, resettable)
+        self._goals[space] = GoalHandle(scene, self, robot, self.later)
 
     def _frame(self) -> None:
         """Point new browsers' cameras at the robots, once one is seen."""
@@ -164,10 +166,26 @@ class ViewNode(ManagedNode):
 
     # What a person does --------------------------------------------------------------------------------------
 
-    def _ask(self, kind: str, service: str, value: Any) -> None:
-        self._asked.put((partial(self._call, kind, service, value),))
+    def later(self, action: Callable[[], None]) -> None:
+        """Call a function in this node's thread."""
+        self._asked.put(action)
 
-    def _call(self, kind: str, service: str, value: Any) -> None:
+    def ask(self, kind: str, service: str, value: bool | None = None) -> None:
+        """Call a service; see :class:`rlstack.nodes.view_panel.Commands`."""
+        self.later(partial(self._call, kind, service, value))
+
+    def instruct(self, robot: ViewedRobot, sentence: str) -> None:
+        """Send an instruction."""
+        self.later(partial(self._instruct, robot.space, sentence))
+
+    def _instruct(self, space: str, sentence: str) -> None:
+        kind = topics.type_of(topics.INSTRUCTION)
+        if space not in self._instructions:
+            topic = f"{space.rstrip('/')}/{topics.INSTRUCTION}"
+            self._instructions[space] = self.publisher(kind, topic, "latched")
+        self._instructions[space].publish(kind(data=sentence))
+
+    def _call(self, kind: str, service: str, value: bool | None) -> None:
         import std_srvs.srv
 
         made = getattr(std_srvs.srv, kind)
@@ -177,8 +195,7 @@ class ViewNode(ManagedNode):
     def _serve_asked(self) -> None:
         """Do what browsers asked for since, in this thread."""
         while not self._asked.empty():
-            action, *given = self._asked.get()
-            action(*given)
+            self._asked.get()()
         waiting = []
         for service, call, since in self._calls:
             if call.poll():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,10 +26,10 @@ class GoalHandle:
         scene: viser's ``SceneApi``.
         node: The node that sends goals, :class:`rlstack.nodes.runtime.ManagedNode`.
         robot: The robot.
-        later: Has a function called in the node's thread, with arguments.
+        later: Has a function called in the node's thread.
     """
 
-    def __init__(self, scene: Any, node: Any, robot: ViewedRobot, later: Callable[..., None]) -> None:
+    def __init__(self, scene: Any, node: Any, robot: ViewedRobot, later: Callable[[Callable[[], None]], None]) -> None:
         self._scene, self._node, self._robot, self._later = scene, node, robot, later
         self._handle: Any = None
         self._publisher: Any = None
@@ -62,7 +63,8 @@ class GoalHandle:
         self._scene.add_icosphere(f"{name}/place", radius=0.15 * reach, color=(242, 142, 43), opacity=0.8)
 
         async def on_update(event: Any) -> None:  # async: phases stay in their order
-            self._later(self._on_drag, event.phase, np.array(event.target.position), np.array(event.target.wxyz))
+            place = np.array(event.target.position), np.array(event.target.wxyz)
+            self._later(partial(self._on_drag, event.phase, *place))
 
         handle.on_update(on_update)
         return handle

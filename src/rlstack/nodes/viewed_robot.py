@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,10 @@ class ViewedRobot:
         """(3,) m, in ``odom``; None: not known yet."""
         self.command: dict[str, float] = {}
         """The last command that went out, by element."""
+        self.cameras: list[str] = []
+        """Cameras whose images somebody publishes."""
+        self.instructed = False
+        """Whether somebody hears its topic ``instruction``."""
         self.seen_at = 0.0
         """When the robot was last heard, by ``time.monotonic``."""
         self._scene, self._polled = scene, polled
@@ -101,6 +106,10 @@ class ViewedRobot:
             name = topic.removeprefix(before)
             if not topic.startswith(before) or name in self._optional:
                 continue
+            camera, _, kind = name.rpartition("/")
+            if kind == topics.IMAGE and "/" not in camera and topics.CAMERA_TYPES[kind] in kinds:
+                self.cameras.append(camera)
+            self.instructed = self.instructed or name == topics.INSTRUCTION
             if name in wanted and topics.TYPES[name] in kinds:
                 callback, use = wanted[name]
                 self._subscribe(name, callback, use)  # type: ignore[arg-type]
@@ -108,9 +117,14 @@ class ViewedRobot:
                 self._follow(name, topics.SCAN_TYPE, self._on_scan)
             elif "/" not in name and topics.CLOUD_TYPE in kinds and name != topics.PEOPLE:
                 self._follow(name, topics.CLOUD_TYPE, self._on_cloud)
-            else:
-                continue
             self._optional.add(name)
+
+    def watch(self, camera: str, callback: Callable[[Any], None]) -> Callable[[], None]:
+        """Call back with each image of a camera, which is sent to those alone who watch; return what ends that."""
+        kind = topics.message_type(topics.CAMERA_TYPES[topics.IMAGE])
+        where = f"{self.space.rstrip('/')}/{topics.camera_topic(camera, topics.IMAGE)}"
+        made = self._polled.subscribe(kind, where, callback, "sensor_in")
+        return lambda: self._polled.unsubscribe(made)
 
     def draw(self) -> None:
         """Draw what changes slowly, if it is time to; the rest was drawn when it came."""
