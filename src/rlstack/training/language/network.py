@@ -128,7 +128,7 @@ class Network(Normalised):
 
     def standardise_by(self, images: Tensor) -> None:
         """Set the standardisation of images to mean and deviation of some (samples, cameras, rows, columns, 3)."""
-        planes = _planes(images).reshape(-1, _PLANES)
+        planes = _planes(images).movedim(2, -1).reshape(-1, _PLANES)
         self.plane_mean.copy_(planes.mean(dim=0))
         self.plane_scale.copy_(1.0 / planes.std(dim=0).clamp(min=_LEAST_STD))
 
@@ -196,15 +196,19 @@ class Network(Normalised):
 
     def _scaled(self, images: Tensor) -> Tensor:
         """Return standardised planes (cameras, batch, planes, rows, columns)."""
-        scaled = (_planes(images) - self.plane_mean) * self.plane_scale
-        return scaled.permute(1, 0, 4, 2, 3)
+        mean, scale = self.plane_mean[:, None, None], self.plane_scale[:, None, None]
+        return ((_planes(images) - mean) * scale).transpose(0, 1)
 
 
 def _planes(images: Tensor) -> Tensor:
-    """Return an image's brightness, and its colours relative to that: the same in light and shade."""
-    pixels = images.float()
-    grey = pixels.mean(dim=-1, keepdim=True)
-    return torch.cat([grey * (1.0 / 255.0), (pixels - grey) * (1.0 / (grey + _DARK))], dim=-1)
+    """Return (batch, cameras, planes, rows, columns): brightness, and colours relative to it, as in light so in shade.
+
+    Colours are taken apart first: arithmetic on whole planes is three times as fast as along an axis of three.
+    """
+    red, green, blue = images.movedim(-1, 2).contiguous().float().unbind(dim=2)
+    grey = (red + green + blue) * (1.0 / 3.0)
+    light = 1.0 / (grey + _DARK)
+    return torch.stack([grey * (1.0 / 255.0), *((one - grey) * light for one in (red, green, blue))], dim=2)
 
 
 @contextmanager
