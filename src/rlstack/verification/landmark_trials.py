@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from rlstack.arrays import Array, Mask
 from rlstack.interfaces.backend import Reading
-from rlstack.interfaces.messages import seconds_to_ns
 from rlstack.policies.robot_contract import check_robot
 from rlstack.sim.obstacle import Obstacle
 from rlstack.sim.vector import BATCH
@@ -21,8 +20,9 @@ from rlstack.tasks.landmarks.sensing import noisy
 from rlstack.tasks.landmarks.trials import LandmarkTrials
 from rlstack.verification.camera_inputs import CameraInputs
 from rlstack.verification.departures import NOMINAL, Departures, departed
-from rlstack.verification.jointed_trials import JointedSimulator, SceneTrials, run_in_engine
+from rlstack.verification.jointed_trials import SceneTrials, run_in_engine
 from rlstack.verification.runner import Driver, OnProgress, Rows, run, run_batches
+from rlstack.verification.sighted_simulator import SightedSimulator
 from rlstack.verification.trial_records import TrialRecord
 
 BATCH_SIZE = 50
@@ -156,15 +156,10 @@ def seek(
     return run_batches(run_batch, trials, BATCH, **options, on_progress=on_progress)
 
 
-class LandmarkSimulator(JointedSimulator):
+class LandmarkSimulator(SightedSimulator):
     """Trials of a robot in an engine, each in a world with the trial's landmarks; it may have no joints."""
 
     stream = 0x1A
-
-    def __init__(self, name: str, task: Any, robot: Any, trials: LandmarkTrials, seed: int, first: int = 0) -> None:
-        self.images: CameraInputs | None = None
-        """The images that a policy in process takes."""
-        super().__init__(name, task, robot, trials, seed, first)
 
     @property
     def measured(self) -> tuple[Array, Array]:
@@ -180,21 +175,9 @@ class LandmarkSimulator(JointedSimulator):
         """Return whether another trial's landmarks stand there."""
         return number != self._built
 
-    def place(self, number: int) -> None:
-        """Start a trial."""
-        super().place(number)
-        if self.images is not None:
-            self.images.begin()
-
-    def look(self) -> None:
-        """Take the images that are due in this control period."""
-        if self.images is not None:
-            self.images.look(self._now_ns)
-
     def signals(self) -> Mapping[str, NDArray[Any]]:
         """Return the signals that the policy may take."""
-        images = {} if self.images is None else self.images.signals(self._now_ns)
-        return {**self.read().signals, "instruction": self.trials.instruction[self.number], **images}
+        return {**super().signals(), "instruction": self.trials.instruction[self.number]}
 
     def noisy(self, reading: Reading) -> Reading:
         """Return a reading with the task's noise."""
@@ -204,10 +187,6 @@ class LandmarkSimulator(JointedSimulator):
         """Put the robot at the start of the trial."""
         self.backend.reset(self.task.start_state(self.robot, self.trials.start[self.number]))
         self._sense()
-
-    @property
-    def _now_ns(self) -> int:
-        return seconds_to_ns(self.period / self.robot.control_rate_hz)
 
 
 def world_of(task: Any, trials: LandmarkTrials, number: int) -> World:

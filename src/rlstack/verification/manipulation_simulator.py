@@ -11,17 +11,15 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import Reading
-from rlstack.interfaces.messages import seconds_to_ns
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.kinematics import chain_of, tool_motion
 from rlstack.sim.world import World
 from rlstack.tasks.manipulator.table_trials import TableTrials
 from rlstack.tasks.manipulator.trials import ArmTrials, noisy
-from rlstack.verification.camera_inputs import CameraInputs
-from rlstack.verification.jointed_trials import JointedSimulator
+from rlstack.verification.sighted_simulator import SightedSimulator
 
 
-class ManipulationSimulator(JointedSimulator):
+class ManipulationSimulator(SightedSimulator):
     """Trials of an arm; a trial is also lost when its object leaves the table."""
 
     stream = 0xA12
@@ -29,8 +27,6 @@ class ManipulationSimulator(JointedSimulator):
     def __init__(self, name: str, task: Any, robot: Manipulator, trials: ArmTrials, seed: int, first: int = 0) -> None:
         chain = chain_of(robot)
         self._screws, self._arm = chain.screws, list(chain.index)
-        self.images: CameraInputs | None = None
-        """The images that a policy in process takes."""
         super().__init__(name, task.fitted(robot), robot, trials, seed, first)
 
     @property
@@ -60,26 +56,10 @@ class ManipulationSimulator(JointedSimulator):
         """Return whether the trial's object differs from the current one."""
         return self.task.objects is not None and number != self._built
 
-    def place(self, number: int) -> None:
-        """Start a trial."""
-        super().place(number)
-        if self.images is not None:
-            self.images.begin()
-
-    def look(self) -> None:
-        """Take the images that are due in this control period."""
-        if self.images is not None:
-            self.images.look(self._now_ns)
-
     def signals(self) -> Mapping[str, NDArray[Any]]:
         """Return the signals that the policy may take."""
-        images = {} if self.images is None else self.images.signals(self._now_ns)
         said = {"instruction": self.trials.instruction[self.number]} if isinstance(self.trials, TableTrials) else {}
-        return {**self.read().signals, "goal_position": self.goal, **said, **images}
-
-    @property
-    def _now_ns(self) -> int:
-        return seconds_to_ns(self.period / self.robot.control_rate_hz)
+        return {**super().signals(), "goal_position": self.goal, **said}
 
     def noisy(self, reading: Reading) -> Reading:
         """Return a reading with the task's noise."""
