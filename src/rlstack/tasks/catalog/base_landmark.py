@@ -49,7 +49,14 @@ class BaseLandmarkTask(LandmarkTask):
     speeds: Speeds = field(default_factory=lambda: Speeds(turning_rad_s=1.5))
 
     kind = "wheeled_base"
-    inputs = ("linear_velocity", "angular_velocity", "instruction", f"{CAMERA}_image", f"{CAMERA}_image_age")
+    inputs = (
+        "orientation",
+        "linear_velocity",
+        "angular_velocity",
+        "instruction",
+        f"{CAMERA}_image",
+        f"{CAMERA}_image_age",
+    )
     outputs = ("twist",)
     templates = GO
 

@@ -32,6 +32,10 @@ COLOURS: Mapping[str, Colour] = {
 """Colours of things: far enough apart to be told apart under all lights of training."""
 
 
+ANY = "one"
+"""Noun of a thing that its colour alone tells apart."""
+
+
 @dataclass(frozen=True)
 class Thing:
     """A thing's look.
@@ -66,10 +70,19 @@ class Things:
         """Return whether no training sentence asks for it."""
         return (thing.colour, thing.shape) in self.held_out
 
-    def describe(self, rng: np.random.Generator, thing: Thing, others: Sequence[Thing]) -> str:
-        """Return words for a thing that fit none of the ``others``."""
+    def describe(self, rng: np.random.Generator, thing: Thing, others: Sequence[Thing], short: float = 0.0) -> str:
+        """Return words for a thing that fit none of the ``others``.
+
+        With probability ``short`` they are its colour or its noun alone, where that is enough.
+        """
         like = [other for other in others if other.colour == thing.colour]
         nouns = self.shapes[thing.shape]
+        if short and rng.random() < short:
+            alone = [] if like else [f"the {thing.colour} {ANY}"]
+            if all(other.shape != thing.shape for other in others):
+                alone.append(f"the {one_of(rng, nouns)}")
+            if alone:
+                return one_of(rng, tuple(alone))
         return f"the {thing.colour} {nouns[0] if like else one_of(rng, nouns)}"
 
     def draw(self, rng: np.random.Generator, words: Words, count: int, alike: float, asked: int = 1) -> list[Thing]:

@@ -18,7 +18,7 @@ from rlstack.schema import value
 from rlstack.sim.visual_randomization import AppearanceRange
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
 from rlstack.tasks.core.image_streams import CameraRange
-from rlstack.tasks.core.phrases import COLOURS, Said, Templates, Thing, Words, instructions
+from rlstack.tasks.core.phrases import ANY, COLOURS, Said, Templates, Thing, Words, instructions
 from rlstack.tasks.core.task import Task
 from rlstack.tasks.landmarks.sensing import CAMERA, LandmarkNoise
 from rlstack.tasks.landmarks.trials import LANDMARKS, SIDES, LandmarkTrials, Room, arrange, side_of
@@ -61,6 +61,8 @@ class LandmarkTask(Task, ABC):
     """Probability that another landmark has the colour of the instructed one, so that the shape tells them apart."""
     by_side: float = value(0.5, at_least=0.0, at_most=1.0)
     """Probability that the sentence tells two landmarks of a shape apart by their sides, not by their colours."""
+    short: float = value(0.3, at_least=0.0, at_most=1.0)
+    """Probability that a sentence of training says colour or shape alone, where that is enough."""
     start_m: float = value(0.1, unit="m", at_least=0.0)
     """Largest distance of a start from the room's origin along each axis."""
     start_yaw_rad: float = value(0.3, unit="rad", at_least=0.0, at_most=3.2)
@@ -94,7 +96,7 @@ class LandmarkTask(Task, ABC):
     @property
     def text(self) -> TextInput:
         """The words that its policies know."""
-        return self.templates.text(LANDMARKS, SIDES)
+        return self.templates.text(LANDMARKS, (ANY, *SIDES))
 
     @property
     def hold_steps(self) -> int:
@@ -163,11 +165,12 @@ class LandmarkTask(Task, ABC):
         from rlstack.sim.camera_renderer import camera_of
         from rlstack.tasks.core.camera_observations import CameraImages, Instruction
         from rlstack.tasks.core.observations import Signal
+        from rlstack.tasks.landmarks.observations import TurnedSinceSentence
 
         camera = camera_of(robot, CAMERA)
         age = Signal("age", 1, "s", "of the image", signal=f"{CAMERA}_image_age")
         image = CameraImages((CAMERA,), camera.height, camera.width)
-        return self.make_pipeline(robot, [*self.state_terms(), age, Instruction(), image])
+        return self.make_pipeline(robot, [*self.state_terms(), TurnedSinceSentence(), age, Instruction(), image])
 
     def draw(self, robot: Any, rng: np.random.Generator, count: int) -> LandmarkTrials:
         """Draw trials.
@@ -198,8 +201,10 @@ class LandmarkTask(Task, ABC):
         if len(twins) == 1 and rng.random() < self.by_side:
             said = [f"the {side_of(place, *pair)} {noun[0]}" for pair in ((0, twins[0]), (twins[0], 0))]
         else:
+            short = self.short if self.words == "train" else 0.0
             said = [
-                LANDMARKS.describe(rng, things[k], [one for n, one in enumerate(things) if n != k]) for k in (0, other)
+                LANDMARKS.describe(rng, things[k], [one for n, one in enumerate(things) if n != k], short)
+                for k in (0, other)
             ]
         first, second = (self.templates.sentence(rng, self.words, {"thing": thing}, {}) for thing in said)
         return first, second

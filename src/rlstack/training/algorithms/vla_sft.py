@@ -23,6 +23,7 @@ from rlstack.training.algorithms.bc import checked_losses
 from rlstack.training.language.actor import LanguageActor, layout_of
 from rlstack.training.language.demonstrations import (
     ChunkReplay,
+    Disturbance,
     copy_chunks,
     labels_size,
     lessons,
@@ -49,6 +50,8 @@ class VLASFTSettings(SupervisedSettings):
     empty: from the task's scripted expert."""
     stray: float = value(0.3, at_least=0.0)
     """Standard deviation of the noise on the expert's executed actions, 0 to 1."""
+    kicks: float = value(0.0, at_least=0.0, at_most=0.5)
+    """Share of the expert's chunks in which it executes a random action instead, also where noise is switched off."""
     processes: int = value(1, at_least=1)
     """Processes that learn together, each with batches of its own, whose gradients are averaged."""
 
@@ -95,8 +98,9 @@ class VLASFT:
         if settings.dataset:
             self._shown = copy_chunks(self.environment, policy, folder, wanted, settings.dataset)
         else:
+            noise = Disturbance(settings.stray, settings.kicks)
             drawing = torch.Generator().manual_seed(torch.initial_seed() % 2**63)  # resuming draws batches as before
-            self._shown = open_chunks(self.environment, policy, folder, wanted, settings.stray, drawing)
+            self._shown = open_chunks(self.environment, policy, folder, wanted, noise, drawing)
         if not self._begun:
             normalise(self.policy, self._shown)
 

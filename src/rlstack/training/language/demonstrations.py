@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -124,8 +125,22 @@ def chunk_spec(layout: Layout, chunk: int, actions: int, labels: int, capacity: 
     return ReplaySpec(seen, made, max(1000, capacity), 1)
 
 
+@dataclass(frozen=True)
+class Disturbance:
+    """What the expert of demonstrations is disturbed by; the recorded actions are not, and show recovery.
+
+    Args:
+        stray: Standard deviation of the noise on its executed actions (Laskey et al., "DART: Noise Injection for Robust
+            Imitation Learning", arXiv 1703.09327).
+        kicks: Share of the chunks in which a random action is executed instead of its own, near the goal as well.
+    """
+
+    stray: float
+    kicks: float = 0.0
+
+
 def open_chunks(
-    environment: Any, actor: LanguageActor, folder: Path, wanted: int, stray: float, generator: torch.Generator
+    environment: Any, actor: LanguageActor, folder: Path, wanted: int, noise: Disturbance, generator: torch.Generator
 ) -> ChunkReplay:
     """Return demonstrations of the task's scripted expert in a run's folder; existing ones are reused.
 
@@ -134,9 +149,7 @@ def open_chunks(
         actor: Gives their layout and chunk.
         folder: The run's folder.
         wanted: Number of successful episodes.
-        stray: Standard deviation of the noise on the expert's executed actions, but not on the recorded ones, so that
-            demonstrations show recovery (Laskey et al., "DART: Noise Injection for Robust Imitation Learning", arXiv
-            1703.09327).
+        noise: What disturbs the expert.
         generator: Draws the noise.
 
     Raises:
@@ -147,7 +160,7 @@ def open_chunks(
     with ReplayBuffer(folder / FOLDER, spec) as buffer:
         held = len(buffer.episodes())
         if held < wanted:
-            _demonstrate(environment, actor, buffer, wanted, held, stray, generator)
+            _demonstrate(environment, actor, buffer, wanted, held, noise, generator)
     return ChunkReplay([folder / FOLDER], actor)
 
 
@@ -232,11 +245,11 @@ def _demonstrate(
     buffer: ReplayBuffer,
     wanted: int,
     held: int,
-    stray: float,
+    noise: Disturbance,
     generator: torch.Generator,
 ) -> None:
     """Store successful episodes, skipping the first ``held``, which exist already."""
-    count, chunk, expert = environment.count, actor.chunk, _Expert(environment, stray, generator)
+    count, chunk, expert = environment.count, actor.chunk, _Expert(environment, noise, generator)
 
     def begun() -> list[Rows]:
         seen = environment.observe()[0]
@@ -273,7 +286,7 @@ def _demonstrate(
     if found < wanted:
         raise UserError(
             f"The scripted expert succeeded in {found} of {tried} episodes, but {wanted} demonstrations are required:"
-            " use fewer, lower stray, or make the task easier."
+            " use fewer, lower stray and kicks, or make the task easier."
         )
     environment.reset_all()
 
@@ -285,21 +298,31 @@ class _Expert:
     whole chunk could not foresee.
     """
 
-    def __init__(self, environment: Any, stray: float, generator: torch.Generator) -> None:
-        self._environment, self._stray, self._generator = environment, stray, generator
-        self._strays = torch.zeros(environment.count, environment.pipeline.action_size)
-        self._disturbed = torch.zeros(environment.count, 1)
+    def __init__(self, environment: Any, noise: Disturbance, generator: torch.Generator) -> None:
+        self._environment, self._noise, self._generator = environment, noise, generator
+        self._strays, self._kick = torch.zeros(2, environment.count, environment.pipeline.action_size)
+        self._noisy, self._kicked, self._disturbed = torch.zeros(3, environment.count, 1)
         self._shown: list[Tensor] = []
 
     def act(self) -> Tensor:
         """Return actions (N, actions), with noise in some chunks."""
         if not self._shown:
-            drawn = torch.rand(self._disturbed.shape, generator=self._generator)
-            self._disturbed = (drawn < _DISTURBED).float() if self._stray else torch.zeros_like(drawn)
+            self._begin()
         fresh = torch.randn(self._strays.shape, generator=self._generator)
-        self._strays = _KEPT * self._strays + self._stray * (1.0 - _KEPT**2) ** 0.5 * fresh
+        self._strays = _KEPT * self._strays + self._noise.stray * (1.0 - _KEPT**2) ** 0.5 * fresh
         self._shown.append(self._environment.expert_action())
-        return self._shown[-1] + self._disturbed * self._environment.noisy_actions() * self._strays
+        noisy = self._noisy * self._environment.noisy_actions()
+        self._disturbed = torch.maximum(self._disturbed, noisy.amax(dim=1, keepdim=True))
+        return torch.where(self._kicked > 0.0, self._kick, self._shown[-1] + noisy * self._strays)
+
+    def _begin(self) -> None:
+        """Draw which robots are disturbed in the next chunk."""
+        drawn = torch.rand(self._noisy.shape, generator=self._generator)
+        self._noisy = (drawn < _DISTURBED).float() if self._noise.stray else torch.zeros_like(drawn)
+        if self._noise.kicks:
+            self._kicked = (torch.rand(drawn.shape, generator=self._generator) < self._noise.kicks).float()
+            self._kick = 2.0 * torch.rand(self._kick.shape, generator=self._generator) - 1.0
+        self._disturbed = self._kicked
 
     def shown(self) -> tuple[Tensor, Tensor]:
         """Return the actions (N, steps, actions) without noise since the last call, and which teach (N, steps)."""
