@@ -65,8 +65,8 @@ class LandmarkTask(Task, ABC):
     """Probability that a sentence of training says colour or shape alone, where that is enough."""
     start_m: float = value(0.1, unit="m", at_least=0.0)
     """Largest distance of a start from the room's origin along each axis."""
-    start_yaw_rad: float = value(0.3, unit="rad", at_least=0.0, at_most=3.2)
-    """Largest yaw at the start, to either side."""
+    start_yaw_rad: float = value(0.15, unit="rad", at_least=0.0, at_most=3.2)
+    """Largest yaw at the start, to either side: the camera shows all landmarks then."""
     room: Room = field(default_factory=Room)
     noise: LandmarkNoise = field(default_factory=LandmarkNoise)
     pictures: CameraRange = field(default_factory=lambda: CameraRange(look=_LOOK))
