@@ -15,7 +15,9 @@ from rlstack.tasks.landmarks.trials import LandmarkTrials
 from rlstack.verification.drawing import Plot
 from rlstack.verification.instructed import VERIFIED, InstructedVerification
 from rlstack.verification.landmark_plots import draw_landmark_trials
+from rlstack.verification.landmark_reality import landmark_axes
 from rlstack.verification.landmark_trials import LandmarkLog, LandmarkRecord, LandmarkSimulator, seek, world_of
+from rlstack.verification.reality import Axis
 from rlstack.verification.schedule import Counts, Seconds
 from rlstack.verification.scores import Figure, Score, mean, run_figures, share
 from rlstack.verification.task_verification import ColumnPlan, Records, Request, supporting
@@ -23,6 +25,9 @@ from rlstack.verification.training_evaluation import Evaluation
 
 _HELD_OUT = 8_000_000
 """Added to the seed: training draws from small ones."""
+
+_WITHIN = 0.05
+"""How much less success than the task's bound is enough within a margin."""
 
 LEAST_IN_ENGINES = 10
 """Trials that justify another process in an engine."""
@@ -57,8 +62,13 @@ class LandmarkVerification(InstructedVerification):
         super().__init__(request)
         self.no_drivers()
         self.task = trained_task(request.loaded.contract, request.given)
+        self.enough = self.task.bounds.at_least["success"] - _WITHIN
         self._most = request.episodes or self.counts.most
         self.trials = self.drawn(self.task)
+
+    def axes(self) -> Sequence[Axis]:
+        """Return the axes of the reality grid."""
+        return landmark_axes(self.task)
 
     @staticmethod
     def draw_evaluation(task: Any, robot: Any, episodes: int, seed: int) -> LandmarkTrials:

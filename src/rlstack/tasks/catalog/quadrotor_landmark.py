@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -130,6 +130,10 @@ class QuadrotorLandmarkTask(LandmarkTask):
         from rlstack.tasks.quadrotor.landmarks import QuadrotorVehicles
 
         return QuadrotorVehicles(robot, count, self.rate_hz, self.randomisation)
+
+    def of_mass(self, share: float) -> QuadrotorLandmarkTask:
+        """Return the task with robots of this share of their file's mass."""
+        return replace(self, randomisation=replace(self.randomisation, mass=(share, share)))
 
     def radius_m(self, robot: Quadrotor) -> float:
         """Return the radius of the robot seen from above."""

@@ -148,6 +148,10 @@ class LandmarkTask(Task, ABC):
             signals: The robot's signals (N, ...), without noise.
         """
 
+    def of_mass(self, share: float) -> LandmarkTask | None:
+        """Return the task with robots of this share of their file's mass; None: their motion has no mass."""
+        return None
+
     def reference(self, robot: RobotSpec) -> Any:
         """Return the robot to train on.
 
