@@ -39,7 +39,7 @@ ELSEWHERE = ("https://github.com/leggedrobotics/rsl_rl",)
 """What pages link to outside the repository."""
 
 KNOWN_PATHS = (
-    *("/dev/shm", "/opt/ros/", "/clock", "/crazyflie", "/turtlebot", "/markers/world", "/tf", "/home/me/"),
+    *("/dev/shm", "/opt/ros/", "/clock", "/crazyflie", "/turtlebot", "/markers/", "/tf", "/home/me/"),
     *("/colliders", "/dev/", "/etc/udev/", "/panda", "/so100", "/racer_rates", "/rlstack/", "/diagnostics"),
     *("/joint_states", "/controller_manager", "/robot_description"),
 )

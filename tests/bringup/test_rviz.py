@@ -84,6 +84,7 @@ def test_topics_are_the_robots_in_its_namespace() -> None:
         "Grid": None,
         "Frames": None,
         "World": topics.WORLD_MARKERS,
+        "Moved": topics.MOVED_MARKERS,
         "Robot": f"{within}robot_description",
         "Odometry": f"{within}odom",
         "Goal": f"{within}goal",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -73,3 +74,15 @@ def test_two_simulations_with_prefixes_share_tf_and_each_may_say_that_map_is_odo
         assert (odometry[0].header.frame_id, odometry[0].child_frame_id) == ("cf1/odom", "cf1/base_link")
         parents = {t.child_frame_id: t.header.frame_id for message in fixed for t in message.transforms}
         assert parents["cf1/odom"] == "cf1/map" and "cf2/odom" not in parents
+
+
+def test_what_moves_in_a_world_is_shown_where_it_is(listener: Listener, tmp_path: Path) -> None:
+    world = tmp_path / "table.yaml"
+    world.write_text(
+        "generator: empty\nobstacles:\n- {name: ball, shape: sphere, size_m: [0.1, 0.1, 0.1],"
+        " position_m: [1.0, 0.0, 1.5], mass_kg: 0.1}\n"
+    )
+    moved = listener.hear(topics.MOVED_MARKERS, "event")
+    with nodes(NodeProcess("robot", world=world)):
+        listener.until(lambda: moved and moved[-1].markers[0].pose.position.z < 0.2, "a ball's fall")
+        assert len(moved[-1].markers) == 1

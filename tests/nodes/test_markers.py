@@ -9,7 +9,7 @@ from visualization_msgs.msg import Marker
 
 from rlstack.interfaces.path_messages import path_message
 from rlstack.kinds.quadrotor.spec import load_quadrotor
-from rlstack.nodes.markers import Markers, world_markers
+from rlstack.nodes.markers import Markers, MovedMarkers, world_markers
 from rlstack.robots import RobotSpec, frames, load_robot
 from rlstack.sim.world import load_world
 from tests.support.robots import modelled
@@ -118,3 +118,16 @@ def test_all_that_stands_in_a_world_is_shown() -> None:
         assert marker.color.a == 1.0
     crate = replace(world.obstacles[0], mass_kg=2.0)
     assert world_markers(replace(world, obstacles=(crate,))).markers[1].color.a < 1.0
+
+
+def test_what_can_move_keeps_its_number_and_is_shown_where_it_is() -> None:
+    world = load_world("warehouse:7")
+    crate = replace(world.obstacles[2], mass_kg=2.0)
+    world = replace(world, obstacles=(*world.obstacles[:2], crate, *world.obstacles[3:]))
+    moved = MovedMarkers(world)
+    assert moved.names == [crate.name]
+    (marker,) = moved.at(7, [(np.array([1.0, 2.0, 3.0]), LEVEL)]).markers
+    there = world_markers(world).markers[3]
+    assert (marker.ns, marker.id, marker.color.a) == (there.ns, there.id, 1.0)
+    np.testing.assert_allclose(where(marker), [1, 2, 3])
+    assert MovedMarkers(load_world("warehouse:7")).names == []

@@ -55,6 +55,7 @@ def rviz_config(robot: RobotSpec, namespace: str | None = None, frame_prefix: st
     displays = [
         _display("Grid", "Grid", {"Cell Size": 1.0 if size > 0.3 else 0.5, "Plane Cell Count": 20}),
         _markers("World", topics.WORLD_MARKERS, latched=True),
+        _markers("Moved", topics.MOVED_MARKERS),
         _display("RobotModel", "Robot", {"Description Source": "Topic", "Description Topic": model}),
         _display("TF", "Frames", {"Marker Scale": round(2.0 * size, 3), "Show Arrows": False, "Show Names": False}),
         _display("Odometry", "Odometry", odometry),

@@ -67,7 +67,9 @@ POLICY_ALONE = "policy_alone/cmd/joints"
 while nobody intervenes."""
 ROBOT_DESCRIPTION = "robot_description"
 WORLD_MARKERS = "/markers/world"
-"""Absolute, like the next three: all robots of a simulation share one world, one frame tree and one clock."""
+"""Absolute, like the next four: all robots of a simulation share one world, one frame tree and one clock."""
+MOVED_MARKERS = "/markers/moved"
+"""Where movable obstacles are now, by the numbers of :data:`WORLD_MARKERS`."""
 TF = "/tf"
 TF_STATIC = "/tf_static"
 CLOCK = "/clock"
@@ -122,6 +124,7 @@ TYPES: dict[str, str] = {
     DIAGNOSTICS: "diagnostic_msgs/msg/DiagnosticArray",
     MARKERS: "visualization_msgs/msg/MarkerArray",
     WORLD_MARKERS: "visualization_msgs/msg/MarkerArray",
+    MOVED_MARKERS: "visualization_msgs/msg/MarkerArray",
     ROBOT_DESCRIPTION: "std_msgs/msg/String",
     TF: "tf2_msgs/msg/TFMessage",
     TF_STATIC: "tf2_msgs/msg/TFMessage",

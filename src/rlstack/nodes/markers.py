@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -96,6 +96,32 @@ def world_markers(world: World, frame: str = topics.WORLD_FRAME) -> Any:
         _paint(marker, (*obstacle.colour, opacity))
         array.markers.append(marker)
     return array
+
+
+class MovedMarkers:
+    """A ``visualization_msgs/MarkerArray`` of a world's movable obstacles where they are now, by the numbers that
+    :func:`world_markers` gives them.
+
+    Args:
+        world: The world.
+        frame: The frame of positions.
+    """
+
+    def __init__(self, world: World, frame: str = topics.WORLD_FRAME) -> None:
+        movable = {number: one.name for number, one in enumerate(world.obstacles) if one.can_move}
+        self._array = world_markers(world, frame)
+        self._array.markers = [marker for marker in self._array.markers[1:] if marker.id in movable]
+        self.names = [movable[marker.id] for marker in self._array.markers]
+        """The obstacles' names."""
+        for marker in self._array.markers:
+            marker.color.a = 1.0
+
+    def at(self, stamp_ns: int, poses: Sequence[tuple[Array, Array]]) -> Any:
+        """Return the markers with positions (3,) m and orientations (4,) xyzw, one for each name."""
+        for marker, (position, orientation) in zip(self._array.markers, poses, strict=True):
+            set_stamp(marker.header.stamp, stamp_ns)
+            _place(marker, position, orientation)
+        return self._array
 
 
 def path_marker(position: Array, name: str = topics.GOAL_PATH, frame: str = topics.WORLD_FRAME) -> Any:

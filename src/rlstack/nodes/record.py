@@ -112,7 +112,7 @@ class RecordNode(ManagedNode):
 
 def recorded_topics(robot: RobotSpec) -> dict[str, str]:
     """Return the message type of each common topic with a robot's observations and commands, by relative name."""
-    absolute = (topics.TF, topics.TF_STATIC, topics.CLOCK, topics.WORLD_MARKERS)
+    absolute = (topics.TF, topics.TF_STATIC, topics.CLOCK, topics.WORLD_MARKERS, topics.MOVED_MARKERS)
     shown = (topics.MARKERS, topics.ROBOT_DESCRIPTION, topics.DIAGNOSTICS)
     common = {name: kind for name, kind in topics.TYPES.items() if name not in (*absolute, *shown)}
     common |= {topics.POLICY_PREFIX + name: topics.TYPES[name] for name in topics.COMMANDS}

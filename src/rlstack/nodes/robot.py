@@ -25,6 +25,8 @@ from rlstack.nodes.transforms import Visualization
 
 __all__ = ["PARAMETERS", "RESET_JUMP_NS", "RobotNode", "main"]
 
+_MOVED_S = 0.1
+"""Period at which movable obstacles are published."""
 _COMMANDED_S = 0.5
 """A guard that has sent nothing for this long no longer brings its robot to rest."""
 
@@ -141,6 +143,7 @@ class RobotNode(ManagedNode):
             for robot in self.robots:
                 robot.backend.reset(self._start_state(robot))
         self._time.start()
+        self.every(_MOVED_S, self._visualization.publish_moved)
 
     def begin_end(self, signal_name: str) -> None:
         """Go on until the guard has brought the robots to rest."""

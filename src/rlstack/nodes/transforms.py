@@ -12,7 +12,7 @@ from rlstack.interfaces.messages import NANOSECONDS
 from rlstack.interfaces.tf_messages import TfMessage, Transform
 from rlstack.interfaces.tf_type import tf_type
 from rlstack.nodes.frames import map_of
-from rlstack.nodes.markers import world_markers
+from rlstack.nodes.markers import MovedMarkers, world_markers
 from rlstack.nodes.robot_topics import RobotTopics
 from rlstack.robots import RobotSpec
 from rlstack.robots.frame_tree import TURNING, FrameTree, Joint, read_frames
@@ -204,11 +204,25 @@ class Visualization:
         specs, prefixes = [r.robot for r in robots], [r.frames.prefix for r in robots]
         fixed = [Transform(map_of(first.odom), first.odom)] if node.parameters["map_to_odom"] else []
         self._transforms = Transforms(node, specs, prefixes, [r.name for r in robots], first.odom, fixed)
+        self._moved: MovedMarkers | None = None
+        self._moved_publisher: Any = None
         backend = robots[0].backend
         world = backend.simulation.world if isinstance(backend, SimulatedRobot) else None
         if world is not None and world.mjcf is None:  # obstacles of a MuJoCo model are known to MuJoCo only
             kind = topics.type_of(topics.WORLD_MARKERS)
             node.publisher(kind, topics.WORLD_MARKERS, "latched").publish(world_markers(world, first.odom))
+            moved = MovedMarkers(world, first.odom)
+            if moved.names:
+                self._moved, self._moved_publisher = moved, node.publisher(kind, topics.MOVED_MARKERS, "event")
+
+    def publish_moved(self) -> None:
+        """Publish where movable obstacles are, if there are some and somebody subscribes."""
+        if self._moved is None or not self._moved_publisher.get_subscription_count():
+            return
+        robot = next(iter(self._number))
+        engine = robot.backend.simulation.engine  # type: ignore[attr-defined]
+        poses = [engine.obstacle_pose(name) for name in self._moved.names]
+        self._moved_publisher.publish(self._moved.at(robot.stamp_ns, poses))
 
     def sent(self, robots: Sequence[RobotTopics]) -> None:
         """Publish the transforms of robots whose odometry was just published."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,33 +14,36 @@ from rlstack.view.shapes import add_shape
 
 
 class ViewedWorld:
-    """Draws ``/markers/world``.
+    """Draws ``/markers/world``, and moves what ``/markers/moved`` moves.
 
     Args:
         scene: viser's ``SceneApi``.
-        polled: Its subscription.
+        polled: Its subscriptions.
     """
 
     def __init__(self, scene: Any, polled: PolledTopics) -> None:
         self._scene, self._polled = scene, polled
-        self._subscribed = False
-        self._drawn: list[Any] = []
+        self._subscribed: set[str] = set()
+        self._drawn: dict[int, Any] = {}
 
     def discover(self, there: dict[str, list[str]]) -> None:
-        """Subscribe once somebody publishes it; ``there``: types by topic of the whole graph."""
-        if not self._subscribed and topics.WORLD_MARKERS in there:
-            self._subscribed = True
-            kind = topics.type_of(topics.WORLD_MARKERS)
-            self._polled.subscribe(kind, topics.WORLD_MARKERS, self._on_markers, "latched")
+        """Subscribe once somebody publishes them; ``there``: types by topic of the whole graph."""
+        uses: dict[str, tuple[Callable[[Any], None], topics.Quality]] = {
+            topics.WORLD_MARKERS: (self._on_markers, "latched"),
+            topics.MOVED_MARKERS: (self._on_moved, "event"),
+        }
+        for topic in uses.keys() & there.keys() - self._subscribed:
+            self._subscribed.add(topic)
+            self._polled.subscribe(topics.type_of(topic), topic, *uses[topic])
 
     def _on_markers(self, message: Any) -> None:
         from visualization_msgs.msg import Marker
 
         shapes = {Marker.CUBE: "box", Marker.CYLINDER: "cylinder", Marker.SPHERE: "sphere"}
-        for handle in self._drawn:
+        for handle in self._drawn.values():
             handle.remove()
         self._drawn.clear()
-        for number, marker in enumerate(message.markers):
+        for marker in message.markers:
             if marker.action != Marker.ADD or marker.type not in shapes:
                 continue
             p, q, size, c = marker.pose.position, marker.pose.orientation, marker.scale, marker.color
@@ -51,4 +55,10 @@ class ViewedWorld:
                 np.array([q.x, q.y, q.z, q.w]),
                 (c.r, c.g, c.b, c.a),
             )
-            self._drawn.append(add_shape(self._scene, f"/world/{number}", visual))
+            self._drawn[marker.id] = add_shape(self._scene, f"/world/{marker.id}", visual)
+
+    def _on_moved(self, message: Any) -> None:
+        for marker in message.markers:
+            handle, p, q = self._drawn.get(marker.id), marker.pose.position, marker.pose.orientation
+            if handle is not None:
+                handle.position, handle.wxyz = (p.x, p.y, p.z), (q.w, q.x, q.y, q.z)
