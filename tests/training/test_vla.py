@@ -167,7 +167,7 @@ def updated(parts: int) -> tuple[float, float]:
     seen = one.policy.seen(torch.rand(8, one.environment.pipeline.size, generator=draw))
     action, known = (
         torch.rand(8, 4, 3, generator=draw),
-        (torch.rand(8, 6, generator=draw), torch.rand(8, 1, 2, generator=draw)),
+        (torch.rand(8, 6, generator=draw), torch.rand(8, 1, 1, 2, generator=draw)),
     )
     each = zip(*(part.chunk(parts) for part in (*seen, action, *known)))
     lessons = (Lesson(Seen(*part[:3]), part[3], torch.ones(len(part[3]), 4), Known(*part[4:])) for part in each)

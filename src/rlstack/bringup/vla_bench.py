@@ -29,8 +29,8 @@ class BenchVla:
     """Of demonstrations, learning and the layouts of trials."""
     demonstrations: int = 50
     """Of each task."""
-    stray: float = 0.15
-    """Deviation of the noise on what experts do, and not on what they show; 0: none."""
+    stray: float = 0.2
+    """Deviation of the noise on what experts do in half of the chunks, and not on what they show; 0: none."""
     trials: int = 10
     """Of each task."""
     updates: int | None = None

@@ -7,7 +7,8 @@ import torch
 
 from rlstack.robots import load_robot
 from rlstack.tasks.catalog.base_landmark import BaseLandmarkTask
-from rlstack.training.language.demonstrations import Disturbance, _Expert
+from rlstack.training.language.demonstrations import _Expert
+from rlstack.training.language.strays import Disturbance
 
 pytest.importorskip("mujoco")
 

@@ -72,7 +72,7 @@ def test_a_map_is_taught_where_the_object_is() -> None:
     state, tokens, images = given(batch=16)
     places = torch.rand(16, 2) - 0.5
     ahead = net.cells(0)
-    assert ahead.abs().max() < 1.0 and len(ahead) == len(net.place(state, tokens, images).maps[0][0])
+    assert ahead.abs().max() < 1.0 and len(ahead) == len(net.place(state, tokens, images).maps[0][0, 0])
     middle = ((places + 1.0) * 0.5 * images.shape[3]).long()
     for one, (right, down) in zip(images, middle.tolist()):
         one[:] = 60.0
@@ -80,7 +80,7 @@ def test_a_map_is_taught_where_the_object_is() -> None:
     net.standardise_by(images)
     optimiser = torch.optim.Adam(net.parameters(), lr=3e-3)
     for _ in range(150):
-        found = torch.log_softmax(net.place(state, tokens, images).maps[0], dim=-1)
+        found = torch.log_softmax(net.place(state, tokens, images).maps[0][:, 0], dim=-1)
         wanted = torch.softmax((ahead - places[:, None]).square().sum(dim=-1) * -200.0, dim=-1)
         loss = -(wanted * found).sum(dim=-1).mean()
         optimiser.zero_grad()

@@ -16,6 +16,8 @@ class Simulator:
     def __init__(self) -> None:
         self.versions = {"metaworld": "3.1.1", "mujoco": "3.3.0"}
         self.asked: list[str] = []
+        self.strays: Any = None
+        self.taught: Any = None
         self._answer: Any = None
         self._hands: dict[str, Any] = {}
         self._steps: dict[str, int] = {}
@@ -45,14 +47,17 @@ class Simulator:
         self.asked.append(name)
         self._answer = getattr(self, name)(*arguments)
 
-    def record(self, task: str, wanted: int, chunk: int, stray: float, steps: int, seed: int) -> dict[str, Any]:
+    def record(self, task: str, wanted: int, strays: Any, taught: Any, seed: int) -> dict[str, Any]:
         random = np.random.default_rng([seed, len(task)])
-        count = 3 * wanted
+        count, chunk = 3 * wanted, strays.shape[2]
+        self.strays, self.taught = strays, taught
         return {
             "state": random.standard_normal((count, 4)).astype(np.float32),
             "labels": random.standard_normal((count, 9)).astype(np.float32),
+            "places": random.uniform(-1.0, 1.0, (count, 3, 2)).astype(np.float32),
             "picture": random.integers(0, 255, (count, SIZE, SIZE, 3), dtype=np.uint8),
             "action": np.tile(np.array([1.0, 0.0, 0.0, 0.0], np.float32), (count, chunk, 1)),
+            "inside": taught.reshape(-1, chunk)[:count],
             "episode": np.repeat(np.arange(wanted), 3),
             "found": wanted,
             "tried": wanted + 1,

@@ -14,7 +14,7 @@ from rlstack.errors import UserError
 from rlstack.training.metaworld import bench as module
 from rlstack.training.metaworld import learning
 from rlstack.training.metaworld.bench import Options, bench
-from rlstack.training.metaworld.demonstrations import Recording, record
+from rlstack.training.metaworld.demonstrations import Demonstrations, Recording, record
 from rlstack.training.metaworld.learning import Learned, learn, load_policy
 from rlstack.training.metaworld.report import report_of, summarise
 from rlstack.training.metaworld.suite import SUITES, Suite
@@ -77,6 +77,18 @@ def test_an_expert_that_seldom_succeeds_is_named(
         record(simulator, TASKS, tmp_path, Recording(1, 8, 0.5, 400, 0), quiet)  # type: ignore[arg-type]
 
 
+def test_of_chunks_with_noise_only_the_first_action_teaches(simulator: Simulator, tmp_path: Path) -> None:
+    record(simulator, TASKS, tmp_path, Recording(1, 8, 0.5, 400, 0), quiet)  # type: ignore[arg-type]
+    assert simulator.strays.shape == (24, 50, 8, 4) and (simulator.strays[..., -1] == 0.0).all()
+    noisy = (simulator.strays != 0.0).any(axis=(2, 3))
+    assert 0.4 < noisy.mean() < 0.6
+    assert (simulator.taught[..., 1:].all(axis=-1) == ~noisy).all() and simulator.taught[..., 0].all()
+    shown = Demonstrations(tmp_path, TASKS, learning.make_policy(SUITE))
+    lesson = shown.lesson(torch.arange(len(shown)))
+    assert lesson.inside[3:].tolist() == simulator.taught[0, :3].tolist()
+    assert lesson.known and lesson.known.places is not None and lesson.known.places.shape == (6, 1, 3, 2)
+
+
 def test_learning_that_was_interrupted_ends_with_the_same_policy(
     simulator: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,6 +140,6 @@ def test_a_report_names_deviations_and_group_means() -> None:
     )
     text = report_of(results)
     assert "| this one | 100.0% | 100.0% | 83.3% | 100.0% | **95.8%** |" in text
-    for said in ("84 x 84", "noise of 0.2", "positions of objects and goal", "One seed (3)", "400 s, learning 1 s"):
+    for said in ("126 x 126", "noise of 0.2", "positions of objects and goal", "One seed (3)", "400 s, learning 1 s"):
         assert said in text, said
     assert "not comparable" not in text

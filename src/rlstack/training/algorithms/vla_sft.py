@@ -23,7 +23,6 @@ from rlstack.training.algorithms.bc import checked_losses
 from rlstack.training.language.actor import LanguageActor, layout_of
 from rlstack.training.language.demonstrations import (
     ChunkReplay,
-    Disturbance,
     copy_chunks,
     labels_size,
     lessons,
@@ -31,6 +30,7 @@ from rlstack.training.language.demonstrations import (
     parts_of,
 )
 from rlstack.training.language.parallel import Workers
+from rlstack.training.language.strays import Disturbance
 from rlstack.training.language.supervised import Lesson, Supervised, SupervisedSettings
 
 _UPDATES = 10

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from rlstack.training.counting import Counting
 from rlstack.training.dataset_demonstrations import check_values, fitting, frame_features, steps_of_frames, successful
 from rlstack.training.hindsight_replay import Rows, each, keep_episode
 from rlstack.training.language.actor import LanguageActor, Layout, Seen
+from rlstack.training.language.strays import Disturbance, Strays
 from rlstack.training.language.supervised import Known, Lesson
 
 FOLDER = "chunks"
@@ -30,10 +30,6 @@ FOLDER = "chunks"
 LABELS = ("object_offset", "goal_offset")
 """What only a simulator knows, and a network may learn to see; see ``privileged_table``."""
 
-_KEPT = 0.85
-"""Share of the noise on the expert's actions that remains one step later."""
-_DISTURBED = 0.5
-"""Share of the chunks with noise."""
 _AFTER_SUCCESS = 4
 """Chunks after success in a demonstration, which show the policy to leave what is done."""
 _TRIES = 20
@@ -98,7 +94,7 @@ class ChunkReplay:
 
     def known(self, index: Tensor) -> Known:
         """Return what only the simulator knew of some chunks."""
-        return Known(self.labels[index], self.places[index])
+        return Known(self.labels[index], self.places[index][:, :, None])
 
     def seen(self, index: Tensor) -> Seen:
         """Return what the network gets at the beginning of some chunks."""
@@ -123,20 +119,6 @@ def chunk_spec(layout: Layout, chunk: int, actions: int, labels: int, capacity: 
     )
     made = fields(action=((chunk, actions), "float32"), inside=((chunk,), "float32"))
     return ReplaySpec(seen, made, max(1000, capacity), 1)
-
-
-@dataclass(frozen=True)
-class Disturbance:
-    """What the expert of demonstrations is disturbed by; the recorded actions are not, and show recovery.
-
-    Args:
-        stray: Standard deviation of the noise on its executed actions (Laskey et al., "DART: Noise Injection for Robust
-            Imitation Learning", arXiv 1703.09327).
-        kicks: Share of the chunks in which a random action is executed instead of its own, near the goal as well.
-    """
-
-    stray: float
-    kicks: float = 0.0
 
 
 def open_chunks(
@@ -292,44 +274,24 @@ def _demonstrate(
 
 
 class _Expert:
-    """The scripted expert of N robots, with noise on what it does and not on what it shows.
-
-    There is noise in some chunks, of which only the first action teaches: the others answer noise that a plan of the
-    whole chunk could not foresee.
-    """
+    """The scripted expert of N robots, with noise on what it does and not on what it shows; see :class:`.Strays`."""
 
     def __init__(self, environment: Any, noise: Disturbance, generator: torch.Generator) -> None:
-        self._environment, self._noise, self._generator = environment, noise, generator
-        self._strays, self._kick = torch.zeros(2, environment.count, environment.pipeline.action_size)
-        self._noisy, self._kicked, self._disturbed = torch.zeros(3, environment.count, 1)
+        self._environment = environment
+        self._strays = Strays(environment.count, environment.pipeline.action_size, noise, generator)
         self._shown: list[Tensor] = []
 
     def act(self) -> Tensor:
         """Return actions (N, actions), with noise in some chunks."""
         if not self._shown:
-            self._begin()
-        fresh = torch.randn(self._strays.shape, generator=self._generator)
-        self._strays = _KEPT * self._strays + self._noise.stray * (1.0 - _KEPT**2) ** 0.5 * fresh
+            self._strays.begin()
         self._shown.append(self._environment.expert_action())
-        noisy = self._noisy * self._environment.noisy_actions()
-        self._disturbed = torch.maximum(self._disturbed, noisy.amax(dim=1, keepdim=True))
-        return torch.where(self._kicked > 0.0, self._kick, self._shown[-1] + noisy * self._strays)
-
-    def _begin(self) -> None:
-        """Draw which robots are disturbed in the next chunk."""
-        drawn = torch.rand(self._noisy.shape, generator=self._generator)
-        self._noisy = (drawn < _DISTURBED).float() if self._noise.stray else torch.zeros_like(drawn)
-        if self._noise.kicks:
-            self._kicked = (torch.rand(drawn.shape, generator=self._generator) < self._noise.kicks).float()
-            self._kick = 2.0 * torch.rand(self._kick.shape, generator=self._generator) - 1.0
-        self._disturbed = self._kicked
+        return self._strays.disturbed(self._shown[-1], self._environment.noisy_actions())
 
     def shown(self) -> tuple[Tensor, Tensor]:
         """Return the actions (N, steps, actions) without noise since the last call, and which teach (N, steps)."""
         shown, self._shown = torch.stack(self._shown, dim=1).clamp(-1.0, 1.0), []
-        taught = torch.ones(shown.shape[:2])
-        taught[:, 1:] -= self._disturbed
-        return shown, taught
+        return shown, self._strays.taught(shown.shape[1])
 
 
 def labels_size(environment: Any) -> int:

@@ -2,7 +2,7 @@
 
 Words modulate the convolutions (FiLM, Perez et al., arXiv 1709.07871), which end in maps of features. They are tokens
 beside those of the images: positions of features by soft-argmax, and patches. A query for each planned step attends to
-all of them. The first feature's map can be taught where the object is that the words name.
+all of them. The maps of the first features can be taught where things are, such as the object that the words name.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Placed(NamedTuple):
     points: list[Tensor]
     """Of each camera (batch, 3 points): right, down, -1 to 1, and concentration."""
     maps: list[Tensor]
-    """Of each camera (batch, cells) scores of the first feature's position, whose softmax is its distribution."""
+    """Of each camera (batch, points, cells) scores of the features' positions, whose softmax is their distribution."""
     seen: list[Tensor]
     """Of each camera (batch, channels, rows, columns)."""
 
@@ -242,7 +242,7 @@ class _Eye(nn.Module):
         self.of_patches = nn.Linear(before, width)
 
     def forward(self, image: Tensor, said: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return positions (batch, 3 points), the first one's scores (batch, cells), and features of the image.
+        """Return positions (batch, 3 points), their scores (batch, points, cells), and features of the image.
 
         Args:
             image: (batch, planes, rows, columns), standardised.
@@ -253,7 +253,7 @@ class _Eye(nn.Module):
             scale, shift = modulation[:, :, None, None].chunk(2, dim=1)
             seen = torch.relu(layer(seen) * (1.0 + scale) + shift)
         scores = self.point(seen).float()
-        return self.where(scores), scores[:, 0].flatten(start_dim=1), seen
+        return self.where(scores), scores.flatten(start_dim=2), seen
 
     def tokens(self, points: Tensor, seen: Tensor) -> Tensor:
         """Return tokens (batch, tokens, width) of what :meth:`forward` returned."""

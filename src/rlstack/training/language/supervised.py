@@ -61,7 +61,8 @@ class Known(NamedTuple):
     offsets: Tensor
     """(batch, labels) where the object and its goal are, dm."""
     places: Tensor | None = None
-    """(batch, cameras, 2) where the object is in the images: right and down, -1 to 1; None: not known."""
+    """(batch, cameras, things, 2) where the object, and further things, are in the images: right and down, -1 to 1, or
+    beyond for what is not there; None: not known."""
 
 
 class Lesson(NamedTuple):
@@ -196,16 +197,22 @@ def augmented(images: Tensor, shift: int, brightness: float, generator: torch.Ge
 
 
 def _unlike(network: Network, maps: list[Tensor], places: Tensor) -> Tensor:
-    """Return the divergence of maps from those with a Gaussian at the places (batch, cameras, 2), a mean.
+    """Return the divergence of the first maps from those with a Gaussian at the places of things, a mean.
 
     Places outside an image do not count.
+
+    Args:
+        network: Says where the cells of maps are.
+        maps: Of each camera (batch, points, cells) scores.
+        places: (batch, cameras, things, 2).
     """
     total, count = torch.zeros(()), torch.zeros(())
     for k, scores in enumerate(maps):
-        far = (network.cells(k) - places[:, k, None]).square().sum(dim=-1)
+        there = places[:, k]
+        far = (network.cells(k) - there[:, :, None]).square().sum(dim=-1)
         wanted = torch.softmax(far * (-0.5 / _SPREAD**2), dim=-1)
-        found = torch.log_softmax(scores.float(), dim=-1)
-        inside = (places[:, k].abs().amax(dim=-1) < 1.0).float()
+        found = torch.log_softmax(scores[:, : there.shape[1]].float(), dim=-1)
+        inside = (there.abs().amax(dim=-1) < 1.0).float()
         total = total + (inside * functional.kl_div(found, wanted, reduction="none").sum(dim=-1)).sum()
         count = count + inside.sum()
     return total / count.clamp(min=1.0)

@@ -38,7 +38,7 @@ class Options:
         suite: Name of the suite.
         seed: Of demonstrations, learning and trials' layouts.
         demonstrations: Of each task.
-        stray: Deviation of the noise on what experts do in them, and not on what they show.
+        stray: Deviation of the noise on what experts do in half of the chunks, and not on what they show.
         trials: Of each task.
         steps: Longest trial.
         updates: Supervised updates; None: the suite's.
@@ -49,7 +49,7 @@ class Options:
     suite: SuiteName
     seed: int = 0
     demonstrations: int = 50
-    stray: float = 0.15
+    stray: float = 0.2
     trials: int = 10
     steps: int = 500
     updates: int | None = None

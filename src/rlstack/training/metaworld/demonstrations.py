@@ -18,7 +18,9 @@ from rlstack.files import write_atomically
 from rlstack.foreign.workers import Workers
 from rlstack.interfaces.instruction import encoded
 from rlstack.training.language.actor import LanguageActor, Seen
+from rlstack.training.language.strays import Disturbance, Strays
 from rlstack.training.language.supervised import Known, Lesson
+from rlstack.training.metaworld.worker import FIELDS
 
 FOLDER = "demonstrations"
 """Their folder in that of a benchmark."""
@@ -30,6 +32,10 @@ _LABEL_SCALE_M = 0.1
 """Length that is 1 among the labels that a network learns."""
 
 _FIGURES = ("found", "tried", "steps", "cpu_s")
+_NUMBERS = tuple(name for name in FIELDS if name != "picture")
+
+AXES = 4
+"""Axes of an action: the hand's motion, and the gripper."""
 
 OnProgress = Callable[[int, int], None]
 
@@ -41,7 +47,7 @@ class Recording:
     Args:
         episodes: Successful episodes of each task.
         chunk: Actions between two pictures.
-        stray: Deviation of the noise on what experts do, and not on what they show; 0: none.
+        stray: Deviation of the noise on what experts do in half of the chunks; see :class:`.Strays`; 0: none.
         steps: Longest episode.
         seed: Of layouts and noise.
     """
@@ -76,8 +82,7 @@ def record(
         for worker in set(range(len(workers))) - set(busy):
             if left:
                 task = busy[worker] = left.pop(0)
-                given = (recording.episodes, recording.chunk, recording.stray, recording.steps, recording.seed)
-                workers.send(worker, "record", task, *given)
+                workers.send(worker, "record", task, recording.episodes, *_strays(task, recording), recording.seed)
         for worker in list(busy):
             if workers.ready(worker, 0.1):
                 task, rows = busy.pop(worker), workers.receive(worker)
@@ -89,6 +94,21 @@ def record(
                 _write(folder, task, rows)
                 done += 1
                 on_progress(done, len(tasks))
+
+
+def _strays(task: str, recording: Recording) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the noise of a task's episodes, and which actions teach; see :meth:`.worker.Worker.record`."""
+    seed = np.random.SeedSequence([recording.seed, *task.encode()]).generate_state(1, np.uint64)[0]
+    generator = torch.Generator().manual_seed(int(seed >> 1))
+    tries, chunks = 4 * recording.episodes + 20, recording.steps // recording.chunk
+    strays = Strays(tries, AXES, Disturbance(recording.stray), generator)
+    free = torch.tensor([[1.0, 1.0, 1.0, 0.0]])  # a dropped object teaches nothing
+    still, noise, taught = torch.zeros(tries, AXES), [], []
+    for _ in range(chunks):
+        strays.begin()
+        noise.append(torch.stack([strays.disturbed(still, free) for _ in range(recording.chunk)], dim=1))
+        taught.append(strays.taught(recording.chunk))
+    return torch.stack(noise, dim=1).numpy(), torch.stack(taught, dim=1).numpy()
 
 
 def described(folder: Path, tasks: Mapping[str, str]) -> dict[str, dict[str, float]]:
@@ -118,7 +138,7 @@ class Demonstrations:
     """
 
     def __init__(self, folder: Path, tasks: Mapping[str, str], actor: LanguageActor) -> None:
-        parts: dict[str, list[NDArray[Any]]] = {name: [] for name in ("state", "labels", "action", "episode")}
+        parts: dict[str, list[NDArray[Any]]] = {name: [] for name in _NUMBERS}
         self._pictures = []
         for task in tasks:
             with np.load(_file(folder, task)) as held:
@@ -128,7 +148,7 @@ class Demonstrations:
         lengths = [len(rows) for rows in parts["state"]]
         self._task = torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths))
         self._first = torch.tensor(np.cumsum([0, *lengths[:-1]]))
-        self.state, labels, self.action, self.episode = (
+        self.state, labels, self.places, self.action, self.inside, self.episode = (
             torch.from_numpy(np.concatenate(rows)) for rows in parts.values()
         )
         self._middle = labels.mean(dim=0)
@@ -151,8 +171,8 @@ class Demonstrations:
     def lesson(self, index: torch.Tensor) -> Lesson:
         """Return some chunks to learn."""
         seen = Seen(self.state[index], self._tokens[self._task[index]], self.pictures(index))
-        action = self.action[index]
-        return Lesson(seen, action, torch.ones(action.shape[:2]), Known(self.labels[index]))
+        known = Known(self.labels[index], self.places[index][:, None])
+        return Lesson(seen, self.action[index], self.inside[index], known)
 
 
 def check_folder(folder: Path, settings: Mapping[str, Any]) -> None:
@@ -179,7 +199,7 @@ def _write(folder: Path, task: str, rows: Mapping[str, Any]) -> None:
     pictures, numbers = io.BytesIO(), io.BytesIO()
     np.save(pictures, rows["picture"])
     write_atomically(_pictures(folder, task), pictures.getvalue())
-    np.savez(numbers, **{name: rows[name] for name in ("state", "labels", "action", "episode", *_FIGURES)})
+    np.savez(numbers, **{name: rows[name] for name in (*_NUMBERS, *_FIGURES)})
     write_atomically(_file(folder, task), numbers.getvalue())
 
 

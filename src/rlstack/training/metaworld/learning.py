@@ -17,13 +17,13 @@ from rlstack.interfaces.signals import INSTRUCTION_BYTES
 from rlstack.training.language.actor import LanguageActor, Layout
 from rlstack.training.language.network import NetworkSettings
 from rlstack.training.language.supervised import Lesson, Supervised, SupervisedSettings
-from rlstack.training.metaworld.demonstrations import LABELS, Demonstrations
+from rlstack.training.metaworld.demonstrations import AXES, LABELS, Demonstrations
 from rlstack.training.metaworld.suite import Suite
 from rlstack.training.metaworld.worker import SIZE
 
 CHECKPOINT, POLICY = "checkpoint.pt", "policy.pt"
-CHUNK, AXES, STATE = 8, 4, 4
-"""Actions of a chunk; axes of an action: hand's motion and gripper; columns of the state."""
+CHUNK, STATE = 8, 4
+"""Actions of a chunk; columns of the state."""
 
 _EVERY_S = 60.0
 """Between two checkpoints."""
@@ -33,17 +33,18 @@ _LOGGED = 100
 """Updates that a line of the curve averages."""
 
 SETTINGS = SupervisedSettings(
-    network=NetworkSettings(layers=0, decoder_layers=1, points=24),
+    network=NetworkSettings(channels=(16, 32, 48), layers=0, decoder_layers=1, points=24),
     head="regression",
     chunk=CHUNK,
     batch=64,
     precision="bfloat16",
     labels=1.0,
-    looking=0.2,
+    looking=0.08,
     brightness=0.0,
+    strange=0.0,
     shift=0,
 )
-"""Settings of policy and updates. Camera and light are always the same, and a pixel is more than a centimetre."""
+"""Settings of policy and updates. Camera and light are always the same, and so are the words."""
 
 OnProgress = Callable[[int, int], None]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from rlstack.training.metaworld.learning import CHUNK, SETTINGS, Learned
 from rlstack.training.metaworld.suite import PUBLISHED, SENTENCES, group_means
-from rlstack.training.metaworld.worker import CAMERA, SIZE
+from rlstack.training.metaworld.worker import CAMERA, RENDERED, SIZE
 
 RESULTS, REPORT = "results.json", "report.md"
 """Files in a benchmark's folder."""
@@ -56,16 +56,18 @@ def deviations(options: Mapping[str, Any]) -> list[str]:
     """Return what differs from the published results, one sentence each."""
     noise = (
         f"Demonstrations show the scripted expert's actions while noise of {options['stray']:g} is added to what it"
-        " does (DART, arXiv 1703.09327); published ones are without noise."
+        " does in half of the chunks (DART, arXiv 1703.09327); published ones are without noise."
         if options["stray"]
         else "Demonstrations are recorded here, by the scripted experts that also made the published ones."
     )
     return [
         f"Pictures: one camera ({CAMERA}, moved as in published evaluations), {SIZE} x {SIZE} pixels around the table"
-        " of a picture of 128 x 128, without shadows and anti-aliasing; LeRobot evaluates with 480 x 480.",
+        f" of a picture of {RENDERED} x {RENDERED}, without shadows and anti-aliasing; LeRobot evaluates with 480 x"
+        " 480.",
         noise,
-        "While learning, the network also predicts the positions of objects and goal, which the simulator knows"
-        " (a loss of its own); the policy gets picture, sentence, hand position and gripper alone.",
+        "While learning, the network also predicts the positions of objects and goal, in space and in the picture,"
+        " which the simulator knows (losses of their own); the policy gets picture, sentence, hand position and"
+        " gripper alone.",
         "The network is small and begins with random weights; published policies begin with pretrained models.",
         f"Trials: {options['trials']} a task with layouts that no demonstration has, at most {options['steps']} steps;"
         " a trial ends with success, as in LeRobot. RLinf's results after PPO are of at most 100 steps.",

@@ -109,7 +109,7 @@ _ALL = {task: sentence for group in SENTENCES.values() for task, sentence in gro
 
 SUITES: dict[SuiteName, Suite] = {
     "metaworld-mt10": Suite({task: _ALL[task] for task in _MT10}, 6000),
-    "metaworld-mt50": Suite(_ALL, 30000),
+    "metaworld-mt50": Suite(_ALL, 17000),
 }
 
 

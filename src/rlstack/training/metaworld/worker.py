@@ -11,11 +11,8 @@ import numpy as np
 CAMERA, POSITION = "corner2", (0.75, 0.075, 0.7)
 """The camera, and where published evaluations move it, m."""
 
-_RENDERED, _CROP = 128, (16, 42, 84)
+RENDERED, _CROP = 192, (24, 63, 126)
 """Width and height of the whole picture, and first row, first column and size of the part around the table."""
-
-_KEPT = 0.85
-"""Share of the noise on the expert's actions that remains one step later."""
 
 _LONGEST = 1_000_000
 """Steps after which Meta-World would refuse to go on; who calls counts them."""
@@ -25,6 +22,9 @@ _HIDDEN = 5
 
 SIZE = _CROP[2]
 """Rows and columns of a picture."""
+
+FIELDS = ("state", "labels", "places", "action", "inside", "episode", "picture")
+"""What demonstrations hold of each chunk."""
 
 
 class Scene:
@@ -52,8 +52,8 @@ class Scene:
         model = self._environment.model
         model.cam_pos[model.camera(CAMERA).id] = POSITION
         model.vis.quality.offsamples = 0
-        model.vis.global_.offwidth = model.vis.global_.offheight = _RENDERED
-        self._renderer = mujoco.Renderer(model, _RENDERED, _RENDERED)
+        model.vis.global_.offwidth = model.vis.global_.offheight = RENDERED
+        self._renderer = mujoco.Renderer(model, RENDERED, RENDERED)
         self._renderer.scene.flags[mujoco.mjtRndFlag.mjRND_SHADOW] = False
         self._renderer.scene.flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = False
         self._groups = model.geom_group.copy()
@@ -72,6 +72,19 @@ class Scene:
     def labels(self) -> Any:
         """Return the positions (9,) of both objects and the goal, m, which only the simulator knows."""
         return np.concatenate([self._seen[4:7], self._seen[11:14], self._seen[36:39]]).astype(np.float32)
+
+    def places(self) -> Any:
+        """Return where the labels' positions are in the picture (3, 2): right and down, -1 to 1; 2: there is none."""
+        model, data, found = self._environment.model, self._environment.data, self.labels().reshape(3, 3)
+        camera = model.camera(CAMERA).id
+        seen = (found - data.cam_xpos[camera]) @ data.cam_xmat[camera].reshape(3, 3)
+        slope = np.tan(np.radians(model.cam_fovy[camera]) / 2.0)
+        row, column, size = _CROP
+        # the camera hangs upside down: its x is to the left, and its y down
+        pixels = 0.5 * RENDERED * (1.0 + seen[:, :2] * (-1.0, 1.0) / (-slope * seen[:, 2:]))
+        places = 2.0 * (pixels - (column, row)) / size - 1.0
+        places[~found.any(axis=1)] = 2.0
+        return places.astype(np.float32)
 
     def expert(self) -> Any:
         """Return the scripted expert's action (4,)."""
@@ -108,7 +121,7 @@ def _outside(model: Any, data: Any) -> Any:
     # the camera hangs upside down: a row or column from the left or top is one along its x or from its y
     for along, first, sign in ((place[:, 0], column, -1.0), (place[:, 1], row, 1.0)):
         for edge, beyond in ((first, 1.0), (first + size, -1.0)):
-            bound = sign * slope * (2.0 * edge / _RENDERED - 1.0)
+            bound = sign * slope * (2.0 * edge / RENDERED - 1.0)
             # distance to the plane through the camera and this edge, outwards
             outwards = beyond * -sign * (along + bound * place[:, 2]) / np.hypot(1.0, bound)
             outside |= outwards > model.geom_rbound
@@ -128,37 +141,41 @@ class Worker:
 
         return {name: version(name) for name in ("metaworld", "mujoco")}
 
-    def record(self, task: str, wanted: int, chunk: int, stray: float, steps: int, seed: int) -> dict[str, Any]:
+    def record(self, task: str, wanted: int, strays: Any, taught: Any, seed: int) -> dict[str, Any]:
         """Return demonstrations of a task's scripted expert, as rows of chunks.
 
         Args:
             task: Its name.
             wanted: Number of successful episodes.
-            chunk: Actions between two pictures.
-            stray: Deviation of the noise on what the expert does, and not on what it shows.
-            steps: Longest episode.
-            seed: Of layouts and noise.
+            strays: (episodes, chunks, actions, 4) noise on what the expert does, and not on what it shows; of as many
+                episodes as are tried, and as many chunks as the longest has.
+            taught: (episodes, chunks, actions) 1 for actions that teach.
+            seed: Of layouts.
         """
         scene, random = Scene(task), np.random.default_rng([seed, *task.encode()])
-        kept: dict[str, list[Any]] = {name: [] for name in ("state", "labels", "picture", "action", "episode")}
+        kept: dict[str, list[Any]] = {name: [] for name in FIELDS}
         found = tried = taken = 0
         begun = time.process_time()
-        while found < wanted and tried < 4 * wanted + 20:
+        for noise, teach in zip(strays, taught):
+            if found == wanted:
+                break
             scene.reset(int(random.integers(2**31)))
-            noise, rows = np.zeros(4), {name: list[Any]() for name in kept}
+            rows: dict[str, list[Any]] = {name: [] for name in kept}
             tried += 1
-            while not scene.success and scene.steps + chunk <= steps:
+            for stray, inside in zip(noise, teach):
                 rows["state"].append(scene.state())
                 rows["labels"].append(scene.labels())
+                rows["places"].append(scene.places())
                 rows["picture"].append(scene.picture())
                 shown = []
-                for _ in range(chunk):
-                    noise = _KEPT * noise + stray * (1.0 - _KEPT**2) ** 0.5 * random.standard_normal(4)
-                    noise[3] = 0.0  # a dropped object teaches nothing
+                for one in stray:
                     shown.append(scene.expert())
-                    scene.step(shown[-1] + noise)
+                    scene.step(shown[-1] + one)
                 rows["action"].append(np.stack(shown))
+                rows["inside"].append(inside)
                 rows["episode"].append(found)
+                if scene.success:
+                    break
             taken += scene.steps
             if scene.success:
                 found += 1
