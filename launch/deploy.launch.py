@@ -26,7 +26,11 @@ LAUNCH_FILE = LaunchFile(
         Argument("robot", "A robot's name or file; empty: the policy's, or crazyflie."),
         Argument("backend", "A simulator, a real robot, or topics: the robot's own driver provides them.", "mujoco"),
         Argument("uri", "Where a driver finds its robot, such as serial:///dev/ttyACM0 (real robots only).", ""),
-        Argument("world", "World, such as warehouse:7, or a file (simulators only); empty: a floor.", ""),
+        Argument(
+            "world",
+            "World (simulators only): warehouse:7, a file, task:7 of the policy's task; empty: a floor.",
+            "",
+        ),
         Argument("count", "Robots that share the world (simulators only).", "1", integer),
         Argument("namespace", "Namespace of the topics; empty: the robot's name. Several have their own in it.", ""),
         Argument("frame_prefix", "Prefix of the robot's frames, such as cf1/, for several on one /tf.", ""),

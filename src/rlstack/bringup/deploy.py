@@ -16,6 +16,7 @@ from rlstack.bringup.robot_group import TOPICS, absolute_file, is_simulator, rob
 from rlstack.bringup.status_monitor import Monitor
 from rlstack.bringup.supervisor import Supervisor
 from rlstack.bringup.system import START_S, chosen_robot, deploy_system, simulate_system
+from rlstack.bringup.task_world import is_task_world, with_task_world
 from rlstack.bringup.teleop import with_human
 from rlstack.bringup.verification_check import only_simulator, require_verification
 from rlstack.bringup.view_process import with_view
@@ -78,6 +79,8 @@ def checked_deployment(
             family that the policy was trained on.
     """
     robot = chosen_robot(policy, robot)
+    if is_task_world(options.get("world", "")):
+        options = with_task_world(policy, robot, options)
     system = deploy_system(policy, robot, backend, require_live_check=not force, **options)
     spec = load_robot(robot, sha256=system.robot_sha256)
     if teleop and options.get("commander"):

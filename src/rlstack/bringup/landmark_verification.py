@@ -76,6 +76,8 @@ class LandmarkVerification(InstructedVerification):
         drawn: LandmarkTrials = task.draw(robot, np.random.default_rng(_HELD_OUT + seed), episodes)
         return drawn
 
+    trial_world = staticmethod(world_of)
+
     @staticmethod
     def evaluate(policy: Any, trials: LandmarkTrials, task: Any, robot: Any, seed: int) -> Evaluation:
         """Return the policy's results, ranked by success, then by how many touch something."""

@@ -36,7 +36,8 @@ class Deploy:
     uri: str = ""
     """Where the driver of a real robot finds it, such as serial:///dev/ttyACM0?baud=1000000."""
     world: str = ""
-    """World, such as warehouse or warehouse:7, or a file (simulators only); default: a bare floor."""
+    """World, such as warehouse or warehouse:7, or a file; task or task:7: that of a trial of the policy's own task
+    (simulators only); default: a bare floor."""
     count: int = 1
     """Number of robots that share the world (simulators only)."""
     namespace: str = ""

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rlstack.arrays import Array
+from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.polled_topics import PolledTopics
@@ -125,6 +126,11 @@ class ViewNode(ManagedNode):
                 for panel in self._panels.values():
                     panel.draw()
                 self._frame()
+        for robot in self._robots.values():
+            try:
+                robot.build()
+            except UserError as error:
+                self.refuse(f"{robot.space}/{topics.ROBOT_DESCRIPTION}", str(error))
 
     def _look(self) -> None:
         """Find robots and their topics."""

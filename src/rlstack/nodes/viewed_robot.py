@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.arrays import Array
-from rlstack.errors import MalformedMessage, UserError
+from rlstack.errors import MalformedMessage
 from rlstack.interfaces import topics
 from rlstack.interfaces.cloud_messages import cloud_points
 from rlstack.interfaces.path_messages import read_path
@@ -64,6 +64,7 @@ class ViewedRobot:
         """When the robot was last heard, by ``time.monotonic``."""
         self._scene, self._polled = scene, polled
         self._model: RobotModel | None = None
+        self._described = ""
         self._trail = Trail(scene, f"{self.node}_trail", _TRAIL)
         self._path = Line(scene, f"{self.node}_path", _PATH)
         self._clouds: dict[str, Any] = {}
@@ -126,6 +127,19 @@ class ViewedRobot:
         made = self._polled.subscribe(kind, where, callback, "sensor_in")
         return lambda: self._polled.unsubscribe(made)
 
+    def build(self) -> None:
+        """Build its model, if a description has come. Meshes may take seconds.
+
+        Raises:
+            UserError: The description is not a URDF.
+        """
+        described, self._described = self._described, ""
+        if not described:
+            return
+        if self._model is not None:
+            self._model.remove()
+        self._model = RobotModel(self._scene, self.node, described)
+
     def draw(self) -> None:
         """Draw what changes slowly, if it is time to; the rest was drawn when it came."""
         now = time.monotonic()
@@ -143,12 +157,7 @@ class ViewedRobot:
         self._polled.subscribe(topics.message_type(kind), where, lambda message: callback(name, message), "sensor_in")
 
     def _on_description(self, message: Any) -> None:
-        if self._model is not None:
-            self._model.remove()
-        try:
-            self._model = RobotModel(self._scene, self.node, message.data)
-        except UserError as error:
-            raise MalformedMessage(str(error)) from error
+        self._described = message.data
 
     def _on_odom(self, message: Any) -> None:
         pose = message.pose.pose

@@ -79,6 +79,8 @@ class ManipulationVerification(TaskVerification):
             departures=task.randomisation.draw(np.random.default_rng(seed), episodes),
         )
 
+    trial_world = staticmethod(world_of)
+
     @staticmethod
     def evaluate(policy: Any, trials: ArmTrials, task: Any, robot: Manipulator, seed: int) -> Evaluation:
         """Return the policy's results in MuJoCo, ranked by success, then by time to success."""
