@@ -80,6 +80,7 @@ VERBS: dict[str, Verb] = {
     "bench": Verb(
         "measure the speed of simulation, training and inference on this machine", "bringup.installation_commands:Bench"
     ),
+    "bench agent": Verb("score the agent's planning on the Embodied Agent Interface", "bringup.agent_bench:BenchAgent"),
     "bench vla": Verb(
         "train a vision-language-action policy on Meta-World, beside published ones", "bringup.vla_bench:BenchVla"
     ),

@@ -63,40 +63,59 @@ class Model:
             raise UserError(f"--model-timeout {self.timeout_s:g} is not allowed: give a number above 0, s.")
 
 
-class Request:
-    """A request to a model for a plan, in a thread of its own, so that nothing else waits for it.
+class AnswerError(UserError):
+    """A model's answer is of no use, though its endpoint works: it refuses, or what it says is empty or cut short."""
+
+
+class Completion:
+    """A model's answer to messages, asked for in a thread of its own, so that nothing else waits for it.
 
     Args:
         model: The model.
-        abilities: The robot's.
-        sentence: What is asked for.
-        told: What else it should know, such as what has failed.
+        messages: Role and content of each message.
+        most_tokens: Longest answer.
+        json_alone: Whether the endpoint shall see to it that the answer is JSON.
     """
 
-    def __init__(self, model: Model, abilities: Abilities, sentence: str, told: str = "") -> None:
-        self._model, self._abilities = model, abilities
+    def __init__(
+        self, model: Model, messages: Sequence[tuple[str, str]], most_tokens: int = 2000, json_alone: bool = False
+    ) -> None:
+        self._model = model
         self._deadline = time.monotonic() + model.timeout_s
         self._answer: str | None = None
-        self._problem = ""
+        self._problem: UserError | None = None
         self._connection: http.client.HTTPConnection | None = None
-        body = json.dumps(_request(model, abilities, sentence, told)).encode()
-        self._thread = threading.Thread(target=self._ask, args=(body,), daemon=True)
+        request: dict[str, Any] = {
+            "model": model.name,
+            "messages": [{"role": role, "content": content} for role, content in messages],
+            "temperature": 0,
+            "max_tokens": most_tokens,
+        }
+        if json_alone:
+            request["response_format"] = {"type": "json_object"}
+        self._thread = threading.Thread(target=self._ask, args=(json.dumps(request).encode(),), daemon=True)
         self._thread.start()
 
-    def poll(self) -> tuple[Step, ...] | None:
-        """Return the plan; None while the answer is awaited.
+    def poll(self) -> str | None:
+        """Return the answer; None while it is awaited.
 
         Raises:
-            UserError: There is no answer in time, or it is not a plan of the robot's skills; says which.
+            UserError: There is no answer in time, or the endpoint cannot be used; says which.
+            AnswerError: The answer is of no use.
         """
-        if self._problem:
-            raise UserError(self._problem)
-        if self._answer is not None:
-            return steps_of_answer(self._answer, self._abilities)
-        if time.monotonic() > self._deadline:
+        if self._problem is not None:
+            raise self._problem
+        if self._answer is None and time.monotonic() > self._deadline:
             self.cancel()
             raise UserError(f"The model did not answer within {self._model.timeout_s:g} s.")
-        return None
+        return self._answer
+
+    def wait(self) -> str:
+        """Return the answer once it is there; raises what :meth:`poll` raises."""
+        self._thread.join(self._model.timeout_s)
+        while (answer := self.poll()) is None:
+            time.sleep(0.01)
+        return answer
 
     def cancel(self) -> None:
         """Give up the answer."""
@@ -108,10 +127,10 @@ class Request:
         try:
             self._answer = self._exchange(body)
         except UserError as error:
-            self._problem = str(error)
+            self._problem = error
         except (OSError, http.client.HTTPException, ValueError, AttributeError) as error:  # some where it is cancelled
             said = str(error) or type(error).__name__
-            self._problem = f"The model's endpoint {self._model.url} cannot be used: {said[:200]}."
+            self._problem = UserError(f"The model's endpoint {self._model.url} cannot be used: {said[:200]}.")
 
     def _exchange(self, body: bytes) -> str:
         parts = urlsplit(self._model.url)
@@ -139,11 +158,41 @@ class Request:
         return content_of(data)
 
 
+class Request:
+    """A request to a model for a plan.
+
+    Args:
+        model: The model.
+        abilities: The robot's.
+        sentence: What is asked for.
+        told: What else it should know, such as what has failed.
+    """
+
+    def __init__(self, model: Model, abilities: Abilities, sentence: str, told: str = "") -> None:
+        messages = [("system", instructions(abilities)), ("user", sentence)]
+        self._abilities = abilities
+        self._completion = Completion(model, messages + ([("user", told)] if told else []), json_alone=True)
+
+    def poll(self) -> tuple[Step, ...] | None:
+        """Return the plan; None while the answer is awaited.
+
+        Raises:
+            UserError: There is no answer in time, or it is not a plan of the robot's skills; says which.
+        """
+        answer = self._completion.poll()
+        return None if answer is None else steps_of_answer(answer, self._abilities)
+
+    def cancel(self) -> None:
+        """Give up the answer."""
+        self._completion.cancel()
+
+
 def content_of(data: bytes) -> str:
     """Return the text of an endpoint's answer.
 
     Raises:
-        UserError: It has no such text, or was cut short.
+        UserError: It has no such text.
+        AnswerError: The text is empty or was cut short, or the model refuses.
     """
     try:
         choice = json.loads(data)["choices"][0]
@@ -152,11 +201,11 @@ def content_of(data: bytes) -> str:
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
         raise UserError("The model's endpoint did not answer with a chat completion.") from error
     if isinstance(refusal, str) and refusal:
-        raise UserError(f"The model refuses: {_short(refusal)}.")
+        raise AnswerError(f"The model refuses: {_short(refusal)}.")
     if choice.get("finish_reason") == "length":
-        raise UserError("The model's answer was cut short: ask for less at once.")
+        raise AnswerError("The model's answer was cut short: ask for less at once.")
     if not isinstance(content, str) or not content.strip():
-        raise UserError("The model's answer is empty.")
+        raise AnswerError("The model's answer is empty.")
     return content
 
 
@@ -189,22 +238,6 @@ def remaining(steps: Sequence[Step], why: str) -> str:
     """Return what a model is told when a plan has failed: the steps that are left, and why."""
     left = "; ".join(step.shown() for step in steps)
     return f"An earlier plan failed at its next step, because {why}. What was left of it: {left}. Plan the rest anew."
-
-
-def _request(model: Model, abilities: Abilities, sentence: str, told: str) -> dict[str, Any]:
-    messages = [
-        {"role": "system", "content": instructions(abilities)},
-        {"role": "user", "content": sentence},
-    ]
-    if told:
-        messages.append({"role": "user", "content": told})
-    return {
-        "model": model.name,
-        "messages": messages,
-        "temperature": 0,
-        "max_tokens": 2000,
-        "response_format": {"type": "json_object"},
-    }
 
 
 def instructions(abilities: Abilities) -> str:

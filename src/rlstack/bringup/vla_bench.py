@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from rlstack.bringup.progress_lines import duration
+from rlstack.bringup.progress_lines import StageLines
 from rlstack.errors import UserError
 
 
@@ -73,29 +71,3 @@ class BenchVla:
         for name in ("seed", "stray"):
             if getattr(self, name) < 0:
                 raise UserError(f"--{name} {getattr(self, name):g} is not allowed: give 0 or more.")
-
-
-class StageLines:
-    """Says how far each stage is, with an estimate of what is left of it.
-
-    Args:
-        say: Takes a line.
-        every_s: Least time between two lines of a stage, s.
-    """
-
-    def __init__(self, say: Callable[[str], None], every_s: float = 10.0) -> None:
-        self._say, self._every_s = say, every_s
-        self._stage, self._first, self._begun_s, self._said_s = "", 0, 0.0, 0.0
-
-    def __call__(self, stage: str, done: int, count: int) -> None:
-        """Take the progress of a stage."""
-        now = time.monotonic()
-        if stage != self._stage:
-            self._stage, self._first, self._begun_s, self._said_s = stage, done, now, now - self._every_s
-        if now - self._said_s < self._every_s and done < count:
-            return
-        self._said_s = now
-        left = ""
-        if done > self._first:
-            left = f", about {duration((now - self._begun_s) / (done - self._first) * (count - done))} left"
-        self._say(f"{stage}: {done}/{count}{left}")
