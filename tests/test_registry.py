@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -127,3 +128,52 @@ def test_no_driver_has_a_simulators_name() -> None:
     packages = (importlib.import_module(package) for package in (BACKENDS.package, BACKENDS.second_package))
     names = [module.name for package in packages for module in pkgutil.iter_modules(package.__path__)]
     assert len(set(names)) == len(names)
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, registry: Registry) -> Iterator[Registry]:
+    """Return the registry, whose entries may be files, too; what is imported is forgotten afterwards."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    known = set(sys.modules)
+    yield replace(registry, files=True)
+    for name in set(sys.modules) - known:
+        del sys.modules[name]
+
+
+def write(path: Path, text: str) -> str:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_file_of_ones_own_is_an_entry(files: Registry, tmp_path: Path) -> None:
+    mine = write(tmp_path / "mine" / "my_hexagon_of_a_test.py", "SHAPE = ['a hexagon']\n")
+    assert files.load(mine) == ["a hexagon"]
+    assert files.load(mine) is files.load(mine)
+    assert importlib.import_module("my_hexagon_of_a_test").SHAPE is files.load(mine)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "refusal"),
+    [
+        ("none_of_a_test.py", None, "There is no shape .*none_of_a_test.py: the file is not there"),
+        ("fails_of_a_test.py", "x = 1\nraise ValueError('seven')\n", "cannot be imported: ValueError: seven .*line 2"),
+        ("bare_of_a_test.py", "x = 1\n", "is no shape: it does not define SHAPE, such as SHAPE = MyShape"),
+        ("json.py", "SHAPE = 1\n", "another module is called json. Rename the file"),
+    ],
+)
+def test_files_that_are_none_are_refused(
+    files: Registry, tmp_path: Path, name: str, text: str | None, refusal: str
+) -> None:
+    path = tmp_path / "mine" / name
+    if text is not None:
+        write(path, text)
+    with pytest.raises(UserError, match=refusal):
+        files.load(str(path))
+
+
+def test_who_misses_a_name_hears_of_files(files: Registry, registry: Registry) -> None:
+    with pytest.raises(UserError, match=r"Unknown shape 'cirkle'. Nearest: circle.*Or give a file of your own"):
+        files.load("cirkle")
+    with pytest.raises(UserError, match=r"Unknown shape 'x.py'"):
+        registry.load("x.py")

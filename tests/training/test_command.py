@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -251,3 +252,15 @@ def test_export_writes_where_it_is_told(mlp: Trained, tmp_path: Path, capsys: py
     assert export_command([str(mlp.folder), "--out", str(out)]) == 0
     assert capsys.readouterr().out.strip() == str(out)
     assert load_policy(out).contract.training == load_policy(mlp.result.policy).contract.training
+
+
+def test_a_task_may_be_a_file_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import rlstack.tasks.catalog.quadrotor_hover as shipped
+
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_hover_of_a_test.py").write_text(Path(shipped.__file__).read_text())
+    recipe = parse_recipe("quadrotor_hover", ["--task", "my_hover_of_a_test.py"]).recipe
+    assert recipe.task == str(tmp_path / "my_hover_of_a_test.py")
+    assert recipe.task_settings.reward == load_recipe("quadrotor_hover").task_settings.reward
+    monkeypatch.delitem(sys.modules, "my_hover_of_a_test")

@@ -2,5 +2,5 @@
 
 from rlstack.registry import Registry
 
-ALGORITHMS = Registry("algorithm", "rlstack.training.algorithms", "ALGORITHM", "rlstack.algorithms")
+ALGORITHMS = Registry("algorithm", "rlstack.training.algorithms", "ALGORITHM", "rlstack.algorithms", files=True)
 """Each entry is an :class:`rlstack.training.algorithm.Algorithm` class; its ``Settings`` is a dataclass."""

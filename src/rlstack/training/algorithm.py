@@ -193,6 +193,14 @@ def cosine_decay(first: float, last: float, done: float) -> float:
 
 
 @runtime_checkable
+class ChecksFirst(Protocol):
+    """An algorithm that begins with something that may be missing, such as another run's policy."""
+
+    def check(self) -> None:
+        """Raise ``UserError`` if it is missing; called before a run's folder is made."""
+
+
+@runtime_checkable
 class KeepsReplay(Protocol):
     """An algorithm with experience on disk, outside of checkpoints."""
 

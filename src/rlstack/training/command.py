@@ -137,13 +137,17 @@ def train(recipe: Recipe[Any, Any], out: Path | None = None, devices: Devices | 
     from rlstack.training.run_folder import new_folder
 
     folder = out or new_folder(recipe.name)
-    print(
-        f"Training {recipe.name} for {recipe.robot}: {recipe.steps:,} steps of {recipe.envs:,} robots"
-        f" on {recipe.device}, seed {recipe.seed}, in {folder}"
-    )
+
+    def announce(folder: Path) -> None:
+        print(
+            f"Training {recipe.name} for {recipe.robot}: {recipe.steps:,} steps of {recipe.envs:,} robots"
+            f" on {recipe.device}, seed {recipe.seed}, in {folder}",
+            flush=True,
+        )
+
     try:
         with ProgressDisplay() as display:
-            return run.start(recipe, folder, display, devices)
+            return run.start(recipe, folder, display, devices, announce)
     except KeyboardInterrupt:
         if folder.exists():
             print(f"Stopped at once. Resume: rlstack train --resume {folder}", file=sys.stderr)

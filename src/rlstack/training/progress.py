@@ -15,6 +15,8 @@ from rlstack.training.run import Progress
 
 LINE_EVERY_S = 10.0
 """Time between lines without a terminal."""
+_WIDE = 140
+"""Columns of a terminal that has room for all figures beside a long bar."""
 
 
 class ProgressDisplay:
@@ -23,7 +25,7 @@ class ProgressDisplay:
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True)
         columns: tuple[ProgressColumn, ...] = (
-            BarColumn(bar_width=28),
+            BarColumn(bar_width=28 if self.console.width >= _WIDE else 8),
             TextColumn("{task.percentage:3.0f}%"),
             TextColumn("{task.description}"),
         )
@@ -44,20 +46,24 @@ class ProgressDisplay:
         """Display the latest figures."""
         if self._bars is not None and self._task is not None:
             share = progress.steps / progress.total_steps
-            self._bars.update(self._task, completed=share, description=describe(progress))
+            shown = describe(progress, short=self.console.width < _WIDE)
+            self._bars.update(self._task, completed=share, description=shown)
         elif time.monotonic() - self._printed > LINE_EVERY_S or progress.steps >= progress.total_steps:
             self._printed = time.monotonic()
             share = 100 * progress.steps / progress.total_steps
             print(f"{share:3.0f}%  {describe(progress)}", file=sys.stderr, flush=True)
 
 
-def describe(progress: Progress) -> str:
-    """Return the figures of a run in one line: steps/s, return, success, time left."""
+def describe(progress: Progress, short: bool = False) -> str:
+    """Return the figures of a run in one line: steps/s, return, success, time left; ``short``: in 60 characters."""
     success = "-" if progress.success is None else f"{100 * progress.success:.1f}%"
     minutes, seconds = divmod(int(progress.seconds_left), 60)
     over = progress.steps >= progress.total_steps
+    left = "writing the policy" if over else f"{minutes}:{seconds:02d} left"
+    if short:
+        return f"{progress.steps / 1e6:.2f}M steps, success {success}, lost {100 * progress.lost_share:.0f}%, {left}"
     return (
         f"{progress.steps / 1e6:.2f}M steps, {progress.steps_per_s / 1e3:.0f}k/s, return {progress.reward_per_s:.2f}/s,"
         f" lost {100 * progress.lost_share:.1f}%, held-out success {success},"
-        f" {'writing the policy' if over else f'{minutes}:{seconds:02d} left'}"
+        f" {left}"
     )

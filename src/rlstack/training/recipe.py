@@ -12,6 +12,7 @@ import yaml
 
 from rlstack import schema
 from rlstack.errors import UserError, unknown_name
+from rlstack.registry import absolute
 from rlstack.resources import list_resources
 from rlstack.robots import robot_names
 from rlstack.schema import value
@@ -47,11 +48,11 @@ class Recipe(Generic[Task, Settings]):
     name: str
     """Name of the run and its policy."""
     task: str
-    """A task's name."""
+    """A task's name, or the Python file of one, whose whole path is kept."""
     robot: str
     """A robot's name or file."""
     algorithm: str = "ppo"
-    """A learning algorithm's name."""
+    """A learning algorithm's name, or the Python file of one."""
     seed: int = value(0, at_least=0)
     """Seed of everything random in the run."""
     steps: int = value(5_000_000, at_least=1)
@@ -67,6 +68,10 @@ class Recipe(Generic[Task, Settings]):
     """The task's own settings."""
     algorithm_settings: Settings = field(default_factory=dict)  # type: ignore[assignment]
     """The algorithm's own settings."""
+
+    def __post_init__(self) -> None:
+        for name in ("task", "algorithm"):
+            object.__setattr__(self, name, absolute(getattr(self, name)))
 
 
 def recipe_files() -> dict[str, Path]:
@@ -127,6 +132,7 @@ def switched(recipe: Recipe[Any, Any], task: str, algorithm: str) -> tuple[Recip
         UserError: The task or algorithm is unknown (nearest names listed).
     """
     notes: list[str] = []
+    task, algorithm = absolute(task), absolute(algorithm)
     if task != recipe.task:
         settings = _carried_over(recipe.task_settings, TASKS.load(task), f"task {task}", "task_settings", notes)
         recipe = dataclasses.replace(recipe, task=task, task_settings=settings)

@@ -24,7 +24,7 @@ from rlstack.files import write_atomically
 from rlstack.policies import PolicyOutputError
 from rlstack.robots import RobotSpec, load_robot
 from rlstack.training import ALGORITHMS
-from rlstack.training.algorithm import Actor, Algorithm, KeepsReplay, NotFinite
+from rlstack.training.algorithm import Actor, Algorithm, ChecksFirst, KeepsReplay, NotFinite
 from rlstack.training.export import PolicyGraph, TorchPolicy, export_policy, make_contract
 from rlstack.training.interrupt import deferred_interrupt
 from rlstack.training.intervention_strategies import needs_human
@@ -100,7 +100,11 @@ OnProgress = Callable[[Progress], None]
 
 
 def start(
-    recipe: Recipe[Any, Any], folder: Path, on_progress: OnProgress | None = None, devices: Devices | None = None
+    recipe: Recipe[Any, Any],
+    folder: Path,
+    on_progress: OnProgress | None = None,
+    devices: Devices | None = None,
+    on_start: Callable[[Path], None] = lambda folder: None,
 ) -> Result:
     """Train ``recipe`` in a new ``folder`` until its last step, or until Ctrl-C, which saves and returns.
 
@@ -108,6 +112,7 @@ def start(
 
     Ctrl-C stops after the iteration, so that the saved run resumes exactly; a second one raises ``KeyboardInterrupt``
     at once and leaves the previous checkpoint. ``on_progress`` may also raise it to stop.
+    ``on_start`` is called once all is checked and the folder is there.
     ``devices`` creates the teleoperation device if the recipe has human intervention.
 
     A run that ends before its first iteration leaves no folder, unless it has demonstrations.
@@ -118,7 +123,9 @@ def start(
     if folder.exists():
         raise exists_already(folder)
     run = _Run(recipe, folder)
+    run.check()
     with _human_intervention(run, devices) as operator, create_folder(folder):
+        on_start(folder)
         try:
             write_atomically(folder / RECIPE, recipe_to_yaml(recipe))
             run.open()
@@ -204,6 +211,11 @@ class _Run:
         self.success: float | None = None
         self.best: dict[str, Any] = {}
         """``actor`` (weights), ``rank``, ``step`` and ``figures`` of the best policy so far."""
+
+    def check(self) -> None:
+        """Raise ``UserError`` if the algorithm lacks something that it begins with, such as a policy."""
+        if isinstance(self.algorithm, ChecksFirst):
+            self.algorithm.check()
 
     def load(self, state: dict[str, Any]) -> None:
         try:

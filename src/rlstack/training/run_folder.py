@@ -102,8 +102,11 @@ def create_folder(folder: Path) -> Iterator[None]:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir()  # another run may have created it meanwhile
-    except FileExistsError:
-        raise exists_already(folder) from None
+    except (FileExistsError, NotADirectoryError):
+        file = next((above for above in folder.parents if above.is_file()), None)
+        if file is None:
+            raise exists_already(folder) from None
+        raise UserError(f"Cannot create the run's folder {folder}: {file} is a file. Choose another --out.") from None
     except OSError as error:
         raise UserError(f"Cannot create the run's folder {folder}: {error.strerror}. Choose another --out.") from error
     with lock_folder(folder):

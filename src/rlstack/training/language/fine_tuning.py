@@ -64,6 +64,10 @@ class FineTuning:
         self.generator = torch.Generator().manual_seed(torch.initial_seed() % 2**63)
         self.rollouts = Rollouts(environment, self.policy, temperature, self.generator)
 
+    def check(self) -> None:
+        """Load the policy to go on from; see :class:`rlstack.training.algorithm.ChecksFirst`."""
+        self.load_pretrained()
+
     def open(self, folder: Path | None) -> None:
         """Load the policy to go on from, unless resuming."""
         self.load_pretrained()
