@@ -132,7 +132,7 @@ def test_an_arm_that_is_held_in_any_posture_is_one_that_is_not_moved(recording: 
 
 def test_bags_that_lack_something_are_refused_by_name(recording: Recording, tmp_path: Path) -> None:
     goal = {"goal": recording.poses["goal"]}
-    with pytest.raises(UserError, match="table_push is a task by instruction, and instructions are not read from bags"):
+    with pytest.raises(UserError, match=r"senses, images on /panda/scene/image_raw, /panda/instruction: record it too"):
         from_bag.convert(recording, "table_push", TablePushTask(), PANDA, succeeded=True)
     with pytest.raises(UserError, match=r"lacks what arm_pick_place senses, /panda/object: record it too, or"):
         add(replace(recording, poses=goal), tmp_path / "none")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from rlstack.data.bags import write_bag
 from rlstack.data.lerobot import Dataset
 from rlstack.demonstrations.recording import Choice, record
 from rlstack.errors import UserError
@@ -104,6 +105,19 @@ def test_learns_what_demo_record_writes(tmp_path: Path) -> None:
     assert np.isfinite(one.iterate(0.5).scalars["loss/actions"])
     with pytest.raises(ValueError, match="labels: 1 is not allowed with dataset"):
         replace(settings, labels=1.0)
+
+    # the same as a bag
+    write_bag(tmp_path / "bags" / "one", Dataset(tmp_path / "shown"), 0)
+    bag = VLASFT(replace(settings, dataset=(str(tmp_path / "bags"),)), environment(1, task))
+    bag.open(tmp_path / "from_bag")
+    same = bag._shown
+    assert same is not None and len(same) == len(shown)
+    assert torch.equal(same.tokens, shown.tokens) and torch.equal(same.inside, shown.inside)
+    assert torch.allclose(same.action, shown.action, atol=1e-3)
+    assert np.array_equal(same.images(np.arange(len(same)))[:, 0].numpy(), images)
+    faster = environment(1, replace(task, rate_hz=40.0))
+    with pytest.raises(UserError, match=r"has joint_states at 20 Hz, which a dataset at 40 Hz would repeat"):
+        VLASFT(replace(settings, dataset=(str(tmp_path / "bags" / "one"),)), faster).open(tmp_path / "faster")
 
     # a mixture, of which one part was copied before the run was killed
     shutil.copytree(tmp_path / "shown", tmp_path / "more")

@@ -15,6 +15,7 @@ from rlstack.data.bags.reading import POSES
 from rlstack.data.lerobot import DatasetWriter, Feature, video
 from rlstack.demonstrations import metadata
 from rlstack.errors import UserError
+from rlstack.interfaces.instruction import encoded
 from rlstack.interfaces.signals import SENSED, camera_of
 from rlstack.interfaces.topics import GOAL, INSTRUCTION, OBJECT
 from rlstack.kinds.manipulator.spec import Manipulator
@@ -34,7 +35,7 @@ class BagDemonstration:
         left_out: Number of frames dropped after the task succeeded.
         success: Whether the task succeeded.
         off_m: Maximum and median deviation of the actions' tool position from the commands'.
-        words: The task's description.
+        words: The task's description, or its first instruction.
     """
 
     frames: list[dict[str, Any]]
@@ -92,18 +93,11 @@ def convert(
         UserError: The bag lacks signals that the task senses, a topic was silent, success cannot be decided, or its
             commands are not motions of this task.
     """
-    if INSTRUCTION in task.inputs:
-        raise UserError(
-            f"{recording.path}: {name} is a task by instruction, and instructions are not read from bags: record it"
-            " with `rlstack demo record`, or give the sentence as --task, for a dataset for LeRobot's policies."
-        )
     if goal is not None:
         said = np.array([[*goal, 0.0, 0.0, 0.0, 1.0]])
         recording = replace(recording, poses={**recording.poses, GOAL: (np.zeros(1, np.int64), said)})
-    sensed = [SENSED[one] for one in task.inputs]
-    cameras = tuple(dict.fromkeys(camera for one in sensed if (camera := camera_of(one))))
-    poses = tuple(topic for topic in POSES if any(one.topic == topic for one in sensed))
-    _check_senses(recording, name, task, robot, cameras, poses)
+    cameras, poses = _sources(task)
+    check_senses(recording, name, task, robot)
     if not succeeded and task.objects is not None and OBJECT not in poses:
         raise UserError(
             f"{recording.path}: {name} does not sense its object's position, so its success cannot be decided: give"
@@ -131,14 +125,23 @@ def convert(
         }
         for frame in range(count)
     ]
-    return BagDemonstration(frames, len(seen) - count, success, (worst, usual), metadata.task_description(task))
+    words = known.instructions[0] if INSTRUCTION in task.inputs else metadata.task_description(task)
+    return BagDemonstration(frames, len(seen) - count, success, (worst, usual), words)
 
 
-def _check_senses(
-    recording: Recording, name: str, task: ArmTask, robot: Manipulator, cameras: tuple[str, ...], poses: tuple[str, ...]
-) -> None:
-    """Refuse a bag that lacks signals that a task senses."""
+def _sources(task: ArmTask) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the cameras and the topics of poses that a task senses."""
+    sensed = [SENSED[one] for one in task.inputs]
+    cameras = tuple(dict.fromkeys(camera for one in sensed if (camera := camera_of(one))))
+    return cameras, tuple(topic for topic in POSES if any(one.topic == topic for one in sensed))
+
+
+def check_senses(recording: Recording, name: str, task: ArmTask, robot: Manipulator) -> None:
+    """Refuse a bag that lacks signals that a task senses; raises ``UserError``, which names them."""
+    cameras, poses = _sources(task)
     lacking = [f"images on {recording.namespace}/{one}/image_raw" for one in cameras if one not in recording.cameras]
+    if INSTRUCTION in task.inputs and not recording.instructions[1]:
+        lacking.append(f"{recording.namespace}/{INSTRUCTION}")
     lacking += [f"{recording.namespace}/{topic}" for topic in reversed(poses) if topic not in recording.poses]
     if recording.velocity is None:
         lacking.insert(0, f"velocities in {recording.namespace}/joint_states")
@@ -161,6 +164,7 @@ def _seen(known: Moments, pictures: dict[str, list[Any]], task: ArmTask, frame: 
     """Return a frame's observations by signal."""
     assert known.velocity is not None
     found: dict[str, NDArray[Any]] = {
+        **({INSTRUCTION: encoded(known.instructions[frame])} if INSTRUCTION in task.inputs else {}),
         "joint_position": known.position[frame],
         "joint_velocity": known.velocity[frame],
     }

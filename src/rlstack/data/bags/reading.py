@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.interfaces.image_messages import rgb_array
+from rlstack.interfaces.instruction import encoded
 from rlstack.interfaces.messages import NameOrder, stamp_to_ns
 from rlstack.interfaces.topics import (
     GOAL,
     IMAGE,
+    INSTRUCTION,
     INTERVENE,
     JOINT_COMMAND,
     JOINT_STATES,
@@ -65,6 +67,7 @@ class Recording:
             the message has none, and (changes,) booleans; None: without intervention.
         poses: For each of :data:`POSES` with messages, (messages,) stamps and (messages, 7) position, m, and
             orientation, xyzw; a goal has stamps as ``intervened``, since its sender may have another clock.
+        instructions: (messages,) stamps as ``intervened``, and sentences; each holds until the next one.
     """
 
     path: Path
@@ -78,6 +81,7 @@ class Recording:
     topics: Mapping[str, str]
     intervened: tuple[Stamps, NDArray[np.bool_]] | None = None
     poses: Mapping[str, tuple[Stamps, Array]] = field(default_factory=dict)
+    instructions: tuple[Stamps, tuple[str, ...]] = (np.empty(0, np.int64), ())
 
     def images(self, camera: str) -> Iterator[tuple[int, Any]]:
         """Yield index and message of each of a camera's images, in the bag's order; see :func:`rgb`."""
@@ -134,14 +138,18 @@ def open_bag(
         sizes: dict[str, tuple[int, int]] = {}
         stamps: dict[str, list[int]] = {topic: [] for topic in images.values()}
         led, flags = f"{space}/{INTERVENE}", list[tuple[int, bool]]()
-        aims, placed = list[tuple[int, Array]](), list[_Row]()
+        aims, placed, told = list[tuple[int, Array]](), list[_Row](), list[tuple[int, str]]()
+        asks = f"{space}/{INSTRUCTION}" if types.get(f"{space}/{INSTRUCTION}") == TYPES[INSTRUCTION] else ""
         of_poses = {f"{space}/{name}": name for name in POSES if types.get(f"{space}/{name}") == TYPES[name]}
-        every = {*rows, *stamps, *of_poses, led}
+        every = {*rows, *stamps, *of_poses, led, asks}
         wanted = [c for c in reader.connections if c.topic in every]
         for connection, logged_ns, data in reader.messages(connections=wanted):
             message, topic = reader.deserialize(data, connection.msgtype), connection.topic
             if topic == led:
                 flags.append((len(rows[f"{space}/{JOINT_STATES}"]), bool(message.data)))
+                continue
+            if topic == asks:
+                told.append((len(rows[f"{space}/{JOINT_STATES}"]), _sentence(message, f"{path}: {topic}")))
                 continue
             if topic in of_poses:
                 pose = _pose(message, f"{path}: {topic}")
@@ -185,6 +193,7 @@ def open_bag(
         if flags
         else None,
         poses=poses,
+        instructions=(np.array([seen[count] for count, _ in told], np.int64), tuple(text for _, text in told)),
     )
 
 
@@ -229,6 +238,19 @@ def _pose(message: Any, where: str) -> Array:
         raise UserError(f"{where} is in the frame '{frame}', not in {WORLD_FRAME}: transform it before recording.")
     p, q = message.pose.position, message.pose.orientation
     return np.array([p.x, p.y, p.z, q.x, q.y, q.z, q.w], dtype=float)
+
+
+def _sentence(message: Any, where: str) -> str:
+    """Return an instruction.
+
+    Raises:
+        UserError: No policy would take it.
+    """
+    try:
+        encoded(message.data)
+    except ValueError as error:
+        raise UserError(f"{where}: {error}.") from error
+    return str(message.data)
 
 
 def _stops(message: Any) -> bool:

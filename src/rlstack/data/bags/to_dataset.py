@@ -94,6 +94,7 @@ class Moments:
         poses: By topic (N, 7) position, m, and orientation, xyzw.
         images: By camera, the source of each frame's image, read once and in order.
         ages: By camera (N,) age of the frame's image, s.
+        instructions: (N,) sentences; empty: the recording has none.
     """
 
     position: Array
@@ -103,6 +104,7 @@ class Moments:
     poses: Mapping[str, Array]
     images: Mapping[str, ImageSource]
     ages: Mapping[str, Array]
+    instructions: tuple[str, ...]
 
     def __len__(self) -> int:
         """Return N."""
@@ -148,10 +150,11 @@ def moments(
     placed: dict[str, Array] = {}
     for name in poses:
         stamps, values = recording.poses[name]
-        if name == GOAL:  # the first goal may have held before the bag began
-            placed[name] = values[np.maximum(np.searchsorted(stamps, at_ns, side="left") - 1, 0)]
+        if name == GOAL:
+            placed[name] = values[_held(stamps, at_ns)]
         else:
             placed[name] = values[_newest(stamps, at_ns, f"the poses on {name}", recording)]
+    said_ns, sentences = recording.instructions
     return Moments(
         position=recording.position[state],
         velocity=None if recording.velocity is None else recording.velocity[state],
@@ -160,7 +163,13 @@ def moments(
         poses=placed,
         images=images,
         ages=ages,
+        instructions=tuple(sentences[k] for k in _held(said_ns, at_ns)) if sentences else (),
     )
+
+
+def _held(stamps: Stamps, at_ns: Stamps) -> Index:
+    """Return for each time the index of what held until the next one; the first may have held before the bag began."""
+    return np.maximum(np.searchsorted(stamps, at_ns, side="left") - 1, 0).astype(np.intp)
 
 
 def _intervened(recording: Recording, at_ns: Stamps) -> NDArray[np.bool_] | None:

@@ -12,11 +12,13 @@ from rlstack.data.bags.reading import IMAGE_TYPE, POSES, message_definitions
 from rlstack.data.bags.to_dataset import ACTION, CAMERA, INTERVENTION, STATE
 from rlstack.data.lerobot import Dataset
 from rlstack.errors import UserError
+from rlstack.interfaces.instruction import decoded
 from rlstack.interfaces.messages import NANOSECONDS
 from rlstack.interfaces.topics import (
     BODY_FRAME,
     GOAL,
     IMAGE,
+    INSTRUCTION,
     INTERVENE,
     JOINT_COMMAND,
     JOINT_STATES,
@@ -28,6 +30,9 @@ from rlstack.libraries import import_library
 COMMAND = "command"
 """Feature of the joint targets, if the actions are something else."""
 
+_SENTENCE = f"observation.{INSTRUCTION}"
+"""Feature of the instruction's bytes."""
+
 START_NS = NANOSECONDS
 """Stamp of the first frame: datasets have no recording time, and a stamp of 0 means none."""
 
@@ -35,7 +40,7 @@ START_NS = NANOSECONDS
 def write_bag(path: str | Path, dataset: Dataset, episode: int, *, namespace: str = "") -> None:
     """Write an episode into a new bag (MCAP): ``joint_states``, ``cmd/joints`` and ``CAMERA/image_raw``.
 
-    Also writes ``teleop/intervene`` and the poses of goal and object, if the frames hold them.
+    Also writes ``teleop/intervene``, ``instruction`` and the poses of goal and object, if the frames hold them.
 
     Args:
         path: Its folder, which must not exist yet.
@@ -59,8 +64,11 @@ def write_bag(path: str | Path, dataset: Dataset, episode: int, *, namespace: st
         raise UserError(f"{path} exists already: give a new folder.")
     cameras = [name for name in dataset.features if name.startswith(CAMERA)]
     led = [INTERVENTION] if INTERVENTION in dataset.features else []
+    said = [_SENTENCE] if _SENTENCE in dataset.features else []
     poses = {name: found for name in POSES if (found := _pose_features(dataset, name))}
-    names = list(dict.fromkeys([STATE, source, *led, *cameras, *(name for found in poses.values() for name in found)]))
+    names = list(
+        dict.fromkeys([STATE, source, *led, *said, *cameras, *(name for found in poses.values() for name in found)])
+    )
     frames = dataset.read(episode, names)  # first, since a damaged file raises here
     out = _Bag(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -74,6 +82,9 @@ def write_bag(path: str | Path, dataset: Dataset, episode: int, *, namespace: st
                     out.pose(f"{space}/{topic}", stamp_ns, [frames[name][k] for name in parts])
                 elif k == 0 or any((frames[name][k] != frames[name][k - 1]).any() for name in parts):
                     out.pose(f"{space}/{topic}", before_ns, [frames[name][k] for name in parts])
+            for name in said:
+                if k == 0 or (frames[name][k] != frames[name][k - 1]).any():
+                    out.say(f"{space}/{INSTRUCTION}", TYPES[INSTRUCTION], before_ns, data=decoded(frames[name][k]))
             if led and (k == 0 or (frames[INTERVENTION][k] != frames[INTERVENTION][k - 1]).any()):
                 leads = bool(np.ravel(frames[INTERVENTION][k])[0])
                 out.say(f"{space}/{INTERVENE}", "std_msgs/msg/Bool", before_ns, data=leads)

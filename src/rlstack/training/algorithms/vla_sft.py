@@ -46,8 +46,8 @@ class VLASFTSettings(SupervisedSettings):
     demonstrations: int = value(2000, at_least=1)
     """Number of successful episodes to learn from; of datasets: at most so many of each."""
     dataset: tuple[str, ...] = ()
-    """Folders of LeRobot datasets that hold them, each with its weight in a mixture or without, such as runs/a:0.7;
-    empty: from the task's scripted expert."""
+    """Folders of LeRobot datasets or ROS 2 bags that hold them, each with its weight in a mixture or without, such as
+    runs/a:0.7; empty: from the task's scripted expert."""
     stray: float = value(0.3, at_least=0.0)
     """Standard deviation of the noise on the expert's executed actions, 0 to 1."""
     kicks: float = value(0.0, at_least=0.0, at_most=0.5)

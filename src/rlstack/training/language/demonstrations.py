@@ -12,11 +12,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlstack.data.lerobot import Dataset
 from rlstack.data.replay import ReplayBuffer, ReplayReader, ReplaySpec, fields
 from rlstack.errors import UserError
 from rlstack.files import write_atomically
 from rlstack.tasks.core.pipeline import Tensors
+from rlstack.training.bag_demonstrations import BagDemonstrations, bags_in
 from rlstack.training.counting import Counting
 from rlstack.training.dataset_demonstrations import check_values, fitting, frame_features, steps_of_frames, successful
 from rlstack.training.hindsight_replay import Rows, each, keep_episode
@@ -168,7 +168,7 @@ def parts_of(datasets: Sequence[str]) -> tuple[list[str], list[float]]:
 def copy_chunks(
     environment: Any, actor: LanguageActor, folder: Path, most: int, datasets: Sequence[str]
 ) -> ChunkReplay:
-    """Copy demonstrations of LeRobot datasets into a run's folder and return them; existing ones are reused.
+    """Copy demonstrations of LeRobot datasets and ROS 2 bags into a run's folder and return them; existing are reused.
 
     One episode is in memory at a time. Every frame begins a chunk. Labels are 0, since datasets do not hold them.
 
@@ -177,7 +177,7 @@ def copy_chunks(
         actor: Gives the layout and the chunk.
         folder: The run's folder.
         most: Largest number of successful demonstrations of each.
-        datasets: Folders, each with or without its weight; see :func:`parts_of`.
+        datasets: Folders of datasets, bags or folders of bags, each with or without its weight; see :func:`parts_of`.
 
     Raises:
         UserError: One is of another robot, rate, camera, task or motion, or has no successful demonstration.
@@ -186,24 +186,48 @@ def copy_chunks(
     places = [folder / f"{FOLDER}-{number}" for number in range(len(paths))]
     if all((place / _WHOLE).is_file() for place in places):
         return ChunkReplay(places, actor, weights)  # the datasets may be gone by now
-    held = [fitting(Path(path), environment, frame_features(environment)) for path in paths]  # refuse before copying
-    for place, (dataset, names) in zip(places, held):
-        _copy(environment, actor, place, dataset, names, most)
+    held = [_source(Path(path), environment) for path in paths]  # refuse before copying
+    for place, source in zip(places, held):
+        _copy(environment, actor, place, source, most)
     return ChunkReplay(places, actor, weights)
 
 
+class _Episodes:
+    """The demonstrations of a LeRobot dataset, as :class:`BagDemonstrations`."""
+
+    def __init__(self, path: Path, environment: Any) -> None:
+        self.path = path
+        self._dataset, self._names = fitting(path, environment, frame_features(environment))
+
+    def numbers(self, most: int) -> list[int]:
+        return successful(self._dataset, most, least=1)
+
+    def length(self, number: int) -> int:
+        return self._dataset.episodes[number].length
+
+    def frames(self, number: int) -> dict[str, NDArray[Any]]:
+        return self._dataset.read(number, self._names)
+
+    def where(self, number: int) -> str:
+        return f"{self.path}, episode {number}"
+
+
+def _source(path: Path, environment: Any) -> _Episodes | BagDemonstrations:
+    return BagDemonstrations(path, environment) if bags_in(path) else _Episodes(path, environment)
+
+
 def _copy(
-    environment: Any, actor: LanguageActor, place: Path, dataset: Dataset, names: tuple[str, ...], most: int
+    environment: Any, actor: LanguageActor, place: Path, source: _Episodes | BagDemonstrations, most: int
 ) -> None:
-    good = successful(dataset, most, least=1)
-    steps = sum(dataset.episodes[number].length + 1 for number in good)
+    good = source.numbers(most)
+    steps = sum(source.length(number) + 1 for number in good)
     spec = chunk_spec(actor.layout, actor.chunk, actor.actions, labels_size(environment), steps)
     with ReplayBuffer(place, spec) as buffer:
         for number in good[len(buffer.episodes()) :]:
-            frames = dataset.read(number, names)
-            check_values(frames, environment, f"{dataset.path}, episode {number}")
+            frames = source.frames(number)
+            check_values(frames, environment, source.where(number))
             keep_episode(buffer, _chunks_of(frames, environment, actor))
-    write_atomically(place / _WHOLE, f"{dataset.path}\n")
+    write_atomically(place / _WHOLE, f"{source.path}\n")
 
 
 def _chunks_of(frames: dict[str, NDArray[Any]], environment: Any, actor: LanguageActor) -> list[Rows]:
