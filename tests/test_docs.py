@@ -90,17 +90,13 @@ def test_the_readme_is_short() -> None:
 
 @pytest.fixture
 def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder, and work in it, with the pages' example files; the example task is installed."""
-    import rlstack.tasks.catalog
-
+    """Return a folder, and work in it, with the pages' example files."""
     robot, task, recipe = robot_example(), task_example(), docs.blocks("docs/tasks.md", "yaml")[0]
     (tmp_path / "x500_gazebo.yaml").write_text(robot)
     (tmp_path / "catch.yaml").write_text(recipe)
-    catalog = tmp_path / "catalog"
-    catalog.mkdir()
-    (catalog / "quadrotor_catch.py").write_text(task)
-    monkeypatch.setattr(rlstack.tasks.catalog, "__path__", [*rlstack.tasks.catalog.__path__, str(catalog)])
-    monkeypatch.delitem(sys.modules, "rlstack.tasks.catalog.quadrotor_catch", raising=False)
+    (tmp_path / "quadrotor_catch.py").write_text(task)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "quadrotor_catch", raising=False)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -297,7 +293,7 @@ def test_the_task_example_trains_and_exports(examples: Path) -> None:
     short = ["--steps", "2048", "--envs", "64", "--selection.episodes", "4", "--task-settings.upright", "0.7"]
     result = start(parse_recipe("catch.yaml", short).recipe, examples / "run")
     contract = load_policy(result.policy, robot=load_quadrotor("crazyflie")).contract
-    assert contract.task == "quadrotor_catch"
+    assert contract.task == str(examples / "quadrotor_catch.py")
     assert contract.training["recipe"]["task_settings"]["upright"] == 0.7
     assert contract.envelope.conditions["tilt_rad"] == pytest.approx(np.pi)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -262,5 +262,5 @@ def test_a_task_may_be_a_file_of_ones_own(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "my_hover_of_a_test.py").write_text(Path(shipped.__file__).read_text())
     recipe = parse_recipe("quadrotor_hover", ["--task", "my_hover_of_a_test.py"]).recipe
     assert recipe.task == str(tmp_path / "my_hover_of_a_test.py")
-    assert recipe.task_settings.reward == load_recipe("quadrotor_hover").task_settings.reward
+    assert asdict(recipe.task_settings.reward) == asdict(load_recipe("quadrotor_hover").task_settings.reward)
     monkeypatch.delitem(sys.modules, "my_hover_of_a_test")
