@@ -33,8 +33,12 @@ class BenchVla:
     """Of each task."""
     updates: int | None = None
     """Supervised updates. Default: the suite's."""
+    reinforce: int = 0
+    """Iterations of PPO after supervised learning, and trials after them; 0: none. It may be given later."""
+    episode: int = 200
+    """Longest episode of PPO, steps."""
     minutes: float | None = None
-    """Time for everything, of which learning gets what demonstrations leave and a quarter is kept for trials. Default:
+    """Time for all but PPO, of which learning gets what demonstrations leave and a quarter is kept for trials. Default:
     as long as it takes."""
     workers: int = 1
     """Processes that simulate and render."""
@@ -56,7 +60,7 @@ class BenchVla:
             print(text, file=sys.stderr, flush=True)
 
         folder = self.out or Path("runs") / f"{self.suite}-{self.seed}"
-        names = ("suite", "seed", "demonstrations", "stray", "trials", "updates", "minutes")
+        names = ("suite", "seed", "demonstrations", "stray", "trials", "updates", "reinforce", "episode", "minutes")
         options = Options(**{name: getattr(self, name) for name in names})
         bench(options, folder, self.python or PACKAGE.own_python(say=say), self.workers, StageLines(say))
         print((folder / REPORT).read_text(), end="")
@@ -64,10 +68,10 @@ class BenchVla:
 
     def _check(self) -> None:
         """Raise ``UserError`` for a number that is not allowed."""
-        for name in ("demonstrations", "trials", "updates", "minutes", "workers"):
+        for name in ("demonstrations", "trials", "updates", "episode", "minutes", "workers"):
             given = getattr(self, name)
             if given is not None and given <= 0:
                 raise UserError(f"--{name} {given:g} is not allowed: give more than 0.")
-        for name in ("seed", "stray"):
+        for name in ("seed", "stray", "reinforce"):
             if getattr(self, name) < 0:
                 raise UserError(f"--{name} {getattr(self, name):g} is not allowed: give 0 or more.")

@@ -82,7 +82,8 @@ class Simulator:
 
     def _see(self, tasks: list[str]) -> Any:
         states = np.stack([self._hands[task] for task in tasks])
-        return states, np.full((len(tasks), SIZE, SIZE, 3), 100, np.uint8)
+        labels = np.concatenate([states[:, :3], 0.0 * states[:, :3], states[:, :3] + [0.1, 0.0, 0.0]], axis=1)
+        return states, labels.astype(np.float32), np.full((len(tasks), SIZE, SIZE, 3), 100, np.uint8)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import torch
 
 from rlstack.errors import UserError
 from rlstack.training.metaworld import bench as module
-from rlstack.training.metaworld import learning
+from rlstack.training.metaworld import learning, reinforcing
 from rlstack.training.metaworld.bench import Options, bench
 from rlstack.training.metaworld.demonstrations import Demonstrations, Recording, record
 from rlstack.training.metaworld.learning import Learned, learn, load_policy
@@ -59,6 +59,44 @@ def test_an_interrupted_benchmark_goes_on_and_reports(small: Simulator, tmp_path
     assert "| SmolVLA, 0.45 B | | | | | 57.3 |" in text and "not comparable" in text
     with pytest.raises(UserError, match=r"begun with trials 2, not 3"):
         bench(Options("metaworld-mt10", demonstrations=1, trials=3, steps=40), tmp_path, Path("python"), 1, quiet)
+
+
+def test_ppo_goes_on_from_the_supervised_policy_and_is_reported(
+    small: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reinforcing, "SETTINGS", replace(reinforcing.SETTINGS, rollout=4, warm_up=1, batch=8))
+    options = Options("metaworld-mt10", demonstrations=1, trials=2, steps=40)
+    before = bench(options, tmp_path, Path("python"), 1, quiet)
+    assert "reinforced" not in before
+    small.asked.clear()
+
+    def stop(stage: str, done: int, count: int) -> None:
+        if (stage, done) == ("reinforcement", 1):
+            raise KeyboardInterrupt
+
+    options = replace(options, reinforce=2, episode=16)
+    with pytest.raises(KeyboardInterrupt):
+        bench(options, tmp_path, Path("python"), 1, stop)
+    after = bench(options, tmp_path, Path("python"), 1, quiet)["reinforced"]
+    assert "record" not in small.asked and after["iterations"] == len(after["curve"]) == 2
+    assert after["episodes"] >= 8 and set(after["tasks"]) == {"reach", "push"}
+    policies = load_policy(SUITE, tmp_path).state_dict(), reinforcing.load_reinforced(SUITE, tmp_path).state_dict()
+    assert any(not torch.equal(part, policies[1][name]) for name, part in policies[0].items())
+    text = (tmp_path / "report.md").read_text()
+    assert "| this one, and PPO |" in text and "| task | group | success | after PPO |" in text
+
+
+def test_robots_begin_trials_of_their_own_and_rewards_tell_success_from_time(simulator: Simulator) -> None:
+    robots = reinforcing.Robots(simulator, SUITE, 0, 16)  # type: ignore[arg-type]
+    simulator._hands["reach"][0], simulator._hands["push"][0] = 0.0, -1.0
+    ahead = torch.tensor([1.0, 0.0, 0.0, 0.0]).expand(2, 8, 4)
+    result = robots.chunk_step(ahead)
+    assert result.done.tolist() == result.success.tolist() == [True, False] and result.steps.tolist() == [8.0, 8.0]
+    assert result.reward.tolist() == [-7.0, -8.0] and result.achieved[0, 0] > 0.05
+    assert robots.privileged()[:, -3].tolist() == [0.0, 0.5], "the share of the time that has passed"
+    assert robots.observe()[0].shape == (2, robots.pipeline.table()[-1].start + robots.pipeline.table()[-1].size)
+    late = robots.chunk_step(0.0 * ahead)
+    assert late.done.tolist() == [False, True] and not late.success.any() and late.timed_out.tolist() == [False, True]
 
 
 def test_too_few_minutes_are_refused_and_demonstrations_kept(small: Simulator, tmp_path: Path) -> None:
@@ -139,7 +177,7 @@ def test_a_report_names_deviations_and_group_means() -> None:
         9.0,
     )
     text = report_of(results)
-    assert "| this one | 100.0% | 100.0% | 83.3% | 100.0% | **95.8%** |" in text
+    assert "| this one, supervised | 100.0% | 100.0% | 83.3% | 100.0% | **95.8%** |" in text
     for said in ("126 x 126", "noise of 0.2", "positions of objects and goal", "One seed (3)", "400 s, learning 1 s"):
         assert said in text, said
     assert "not comparable" not in text

@@ -7,15 +7,18 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rlstack.errors import UserError
 from rlstack.files import lock, write_atomically, write_json
 from rlstack.foreign.workers import Workers
+from rlstack.training.language.actor import LanguageActor
 from rlstack.training.metaworld.demonstrations import Recording, check_folder, described, record
 from rlstack.training.metaworld.learning import CHUNK, learn, load_policy
-from rlstack.training.metaworld.report import REPORT, RESULTS, report_of, summarise
+from rlstack.training.metaworld.reinforcing import load_reinforced, reinforce
+from rlstack.training.metaworld.report import REPORT, RESULTS, report_of, summarise, summarise_reinforced
 from rlstack.training.metaworld.suite import SUITES, Suite, SuiteName
 from rlstack.training.metaworld.trials import FIRST_SEED, run_trials
 from rlstack.training.metaworld.workers import PACKAGE
@@ -42,8 +45,10 @@ class Options:
         trials: Of each task.
         steps: Longest trial.
         updates: Supervised updates; None: the suite's.
-        minutes: Time for everything, of which learning gets what demonstrations leave, without a share for trials;
-            None: as long as it takes.
+        reinforce: Iterations of PPO after it; 0: none.
+        episode: Longest episode of these, steps.
+        minutes: Time for demonstrations, supervised learning and its trials, of which learning gets what
+            demonstrations leave, without a share for trials; None: as long as it takes.
     """
 
     suite: SuiteName
@@ -53,6 +58,8 @@ class Options:
     trials: int = 10
     steps: int = 500
     updates: int | None = None
+    reinforce: int = 0
+    episode: int = 200
     minutes: float | None = None
 
 
@@ -82,7 +89,8 @@ def _bench(
 ) -> dict[str, Any]:
     """Run the stages; see :func:`bench`."""
     kept = {**asdict(options), "updates": options.updates or suite.updates}
-    del kept["minutes"]
+    for later in ("minutes", "reinforce", "episode"):
+        del kept[later]
     check_folder(folder, kept)
     begun = time.monotonic()
     with Workers(PACKAGE, python, workers) as processes:
@@ -105,21 +113,32 @@ def _bench(
             limit,
             lambda done, count: on_progress("learning", done, count),
         )
-        tried, trials_cpu_s = _try(
-            processes, suite, folder, options, lambda done, count: on_progress("trials", done, count)
-        )
-        versions = processes.versions
-    results = summarise(kept, versions, described(folder, tasks), learned, tried, trials_cpu_s)
+
+        def trials(policy: LanguageActor, name: str) -> tuple[dict[str, list[bool]], float]:
+            tell = partial(on_progress, "trials")
+            return _try(processes, suite, folder / f"{name}.json", policy, options, tell)
+
+        tried, trials_cpu_s = trials(load_policy(suite, folder), "trials")
+        results = summarise(kept, processes.versions, described(folder, tasks), learned, tried, trials_cpu_s)
+        if options.reinforce:
+            tell = partial(on_progress, "reinforcement")
+            far = reinforce(processes, suite, folder, options.seed, options.reinforce, options.episode, tell)
+            after = trials(load_reinforced(suite, folder), f"trials-{far.iterations}")
+            results["reinforced"] = summarise_reinforced(far, options.episode, *after)
     write_json(folder / RESULTS, results)
     write_atomically(folder / REPORT, report_of(results))
     return results
 
 
 def _try(
-    workers: Workers, suite: Suite, folder: Path, options: Options, on_progress: Callable[[int, int], None]
+    workers: Workers,
+    suite: Suite,
+    file: Path,
+    policy: LanguageActor,
+    options: Options,
+    on_progress: Callable[[int, int], None],
 ) -> tuple[dict[str, list[bool]], float]:
     """Return the success of each trial of each task, and the CPU time; tasks that are done are not tried again."""
-    file = folder / "trials.json"
     held: dict[str, Any] = json.loads(file.read_text()) if file.is_file() else {"tasks": {}, "cpu_s": 0.0}
     tried: dict[str, list[bool]] = held["tasks"]
     left = {task: said for task, said in suite.sentences.items() if task not in tried}
@@ -132,7 +151,7 @@ def _try(
     if left:
         first = FIRST_SEED * (options.seed + 1)
         begun = time.process_time() + workers.cpu_s()
-        run_trials(workers, load_policy(suite, folder), left, range(first, first + options.trials), options.steps, keep)
+        run_trials(workers, policy, left, range(first, first + options.trials), options.steps, keep)
         held["cpu_s"] += time.process_time() + workers.cpu_s() - begun
         write_json(file, held)
     return tried, held["cpu_s"]

@@ -109,10 +109,10 @@ def learn(suite: Suite, folder: Path, seed: int, updates: int, limit_s: float, o
             far.curve.append({"updates": far.updates, "cpu_s": round(far.cpu_s, 1), **_means(losses)})
             losses.clear()
         if far.done or time.monotonic() - saved > _EVERY_S:
-            _save(file, {"learner": learner.state_dict(), "learned": vars(far)})
+            save(file, {"learner": learner.state_dict(), "learned": vars(far)})
             saved = time.monotonic()
         on_progress(far.updates, max(far.updates, min(updates, int(far.updates / max(share, 1e-6)))))
-    _save(folder / POLICY, policy.state_dict())
+    save(folder / POLICY, policy.state_dict())
     write_atomically(folder / "learning.json", json.dumps(vars(far), indent=1) + "\n")
     return far
 
@@ -134,7 +134,8 @@ def _means(losses: list[dict[str, torch.Tensor]]) -> dict[str, float]:
     return {name: float(torch.stack([one[name] for one in losses if name in one]).mean()) for name in sorted(names)}
 
 
-def _save(file: Path, state: Any) -> None:
+def save(file: Path, state: Any) -> None:
+    """Write tensors and plain data."""
     buffer = io.BytesIO()
     torch.save(state, buffer)
     write_atomically(file, buffer.getvalue())

@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from rlstack.training.metaworld.learning import CHUNK, SETTINGS, Learned
+from rlstack.training.metaworld.reinforcing import Reinforced
 from rlstack.training.metaworld.suite import PUBLISHED, SENTENCES, group_means
 from rlstack.training.metaworld.worker import CAMERA, RENDERED, SIZE
 
@@ -52,6 +53,22 @@ def summarise(
     }
 
 
+def summarise_reinforced(
+    far: Reinforced, episode: int, tried: Mapping[str, Sequence[bool]], trials_cpu_s: float
+) -> dict[str, Any]:
+    """Return the results of reinforcement as plain data.
+
+    Args:
+        far: Its figures.
+        episode: Longest episode, steps.
+        tried: Success of each trial of each task after it.
+        trials_cpu_s: CPU time of these.
+    """
+    success = {task: fmean(map(float, trials)) for task, trials in tried.items()}
+    groups = group_means(success)
+    return {**asdict(far), "episode": episode, "tasks": success, "groups": groups, "trials_cpu_s": trials_cpu_s}
+
+
 def deviations(options: Mapping[str, Any]) -> list[str]:
     """Return what differs from the published results, one sentence each."""
     noise = (
@@ -89,18 +106,23 @@ def report_of(results: Mapping[str, Any]) -> str:
         "",
         "| policy | " + " | ".join(SENTENCES) + " | mean | source |",
         "|" + " --- |" * (len(SENTENCES) + 3),
-        "| this one | "
-        + " | ".join(_percent(groups[name]) if name in groups else "" for name in SENTENCES)
-        + f" | **{_percent(groups['mean'])}** | {results['suite']} |",
+        _row("this one, supervised", groups, results["suite"]),
     ]
+    after = results.get("reinforced")
+    if after:
+        lines.append(_row("this one, and PPO", after["groups"], results["suite"]))
     for one in results["published"]:
         lines.append(f"| {one['policy']} |" + " |" * len(SENTENCES) + f" {one['mean']:.1f} | {one['source']} |")
     if not whole:
         lines += ["", "Published results are of all 50 tasks, so that this suite's figures are not comparable."]
     lines += ["", "What differs from the published results:", "", *(f"- {one}" for one in results["deviations"]), ""]
-    lines += ["| task | group | success |", "| --- | --- | --- |"]
+    columns = {"success": tasks, **({"after PPO": after["tasks"]} if after else {})}
+    lines += ["| task | group | " + " | ".join(columns) + " |", "|" + " --- |" * (2 + len(columns))]
     lines += [
-        f"| {task} | {name} | {_percent(tasks[task])} |" for name in names for task in SENTENCES[name] if task in tasks
+        f"| {task} | {name} | " + " | ".join(_percent(column[task]) for column in columns.values()) + " |"
+        for name in names
+        for task in SENTENCES[name]
+        if task in tasks
     ]
     lines += [
         "",
@@ -114,7 +136,23 @@ def report_of(results: Mapping[str, Any]) -> str:
     for row in curve[:: max(1, len(curve) // 12)]:
         losses = (f"{row[name]:.3f}" if name in row else "" for name in ("actions", "labels"))
         lines.append(f"| {row['updates']} | {row['cpu_s']:.0f} | " + " | ".join(losses) + " |")
+    if after:
+        lines += [
+            "",
+            f"PPO: {after['iterations']} iterations, {after['episodes']} episodes of at most {after['episode']} steps,"
+            f" {after['cpu_s']:.0f} CPU-s, and {after['trials_cpu_s']:.0f} of trials. Success of sampled actions:",
+            "",
+            "| episodes | CPU-s | success |",
+            "| --- | --- | --- |",
+        ]
+        for row in after["curve"][:: max(1, len(after["curve"]) // 12)]:
+            lines.append(f"| {row['episodes']:.0f} | {row['cpu_s']:.0f} | {_percent(row['success'])} |")
     return "\n".join(lines) + "\n"
+
+
+def _row(name: str, groups: Mapping[str, float], source: str) -> str:
+    cells = [_percent(groups[group]) if group in groups else "" for group in SENTENCES]
+    return f"| {name} | " + " | ".join(cells) + f" | **{_percent(groups['mean'])}** | {source} |"
 
 
 def _percent(share: float) -> str:

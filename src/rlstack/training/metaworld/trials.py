@@ -55,7 +55,7 @@ def run_trials(
             for worker, trials in enumerate(going):
                 if not trials:
                     continue
-                states, pictures, success, taken = workers.receive(worker)
+                states, _, pictures, success, taken = workers.receive(worker)
                 again = []
                 for k, (task, found) in enumerate(list(trials.items())):
                     begun[worker][task] = (states[k], pictures[k])
@@ -77,7 +77,7 @@ def _begin(workers: Workers, worker: int, trials: list[tuple[str, int]]) -> dict
     """Begin trials, and return state and picture of each task."""
     if not trials:
         return {}
-    states, pictures = workers.ask(worker, "begin", trials)
+    states, _, pictures = workers.ask(worker, "begin", trials)
     return {task: (states[k], pictures[k]) for k, (task, _) in enumerate(trials)}
 
 

@@ -190,19 +190,19 @@ class Worker:
             "cpu_s": time.process_time() - begun,
         }
 
-    def begin(self, trials: list[tuple[str, int]]) -> tuple[Any, Any]:
-        """Begin a trial of each task with a seed, and return states (N, 4) and pictures (N, SIZE, SIZE, 3)."""
+    def begin(self, trials: list[tuple[str, int]]) -> tuple[Any, Any, Any]:
+        """Begin a trial of each task with a seed, and return states, labels and pictures (N, ...) each."""
         for task, seed in trials:
             if task not in self._scenes:
                 self._scenes[task] = Scene(task)
             self._scenes[task].reset(seed)
         return self._see([task for task, _ in trials])
 
-    def act(self, tasks: list[str], actions: Any, steps: int) -> tuple[Any, Any, Any, Any]:
+    def act(self, tasks: list[str], actions: Any, steps: int) -> tuple[Any, Any, Any, Any, Any]:
         """Apply chunks (N, chunk, 4) until success or so many steps of a trial.
 
         Returns:
-            States, pictures, success (N,) and steps (N,) so far.
+            States, labels, pictures, success (N,) and steps (N,) so far.
         """
         for task, chunk in zip(tasks, actions):
             scene = self._scenes[task]
@@ -219,6 +219,10 @@ class Worker:
             scene.close()
         self._scenes.clear()
 
-    def _see(self, tasks: list[str]) -> tuple[Any, Any]:
+    def _see(self, tasks: list[str]) -> tuple[Any, Any, Any]:
         scenes = [self._scenes[task] for task in tasks]
-        return np.stack([s.state() for s in scenes]), np.stack([s.picture() for s in scenes])
+        return (
+            np.stack([s.state() for s in scenes]),
+            np.stack([s.labels() for s in scenes]),
+            np.stack([s.picture() for s in scenes]),
+        )
