@@ -3,11 +3,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.files import lock, write_atomically
+from rlstack.files import check_folder, lock, write_atomically
 
 
 def test_writes_text_and_bytes_into_new_folders_and_replaces(tmp_path):
@@ -51,3 +52,14 @@ def test_a_lock_is_one_holders_and_no_program_that_it_starts_keeps_it(tmp_path):
         os.close(descriptor)
         os.close(lock(tmp_path, "the.lock", "The child has it."))
         child.communicate(b"\n")
+
+
+def test_a_folder_that_cannot_be_made_is_refused_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    check_folder(tmp_path / "new" / "one", "--out")
+    assert not (tmp_path / "new").exists()
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(UserError, match=r"--out: the folder .* cannot be made: .*file is a file"):
+            check_folder(place, "--out")
+    with pytest.raises(UserError, match=r"cannot be made|cannot be written"):
+        check_folder("/proc/version/x", "--out")

@@ -49,6 +49,24 @@ def write_atomically(path: str | Path, data: bytes | str, *, what: str = "", mak
         ) from error
 
 
+def check_folder(folder: str | Path, option: str) -> None:
+    """Refuse a folder that cannot be made or written to, before work whose result is to go there; it makes nothing.
+
+    Args:
+        folder: The folder, which need not exist.
+        option: The option that names it, for errors.
+
+    Raises:
+        UserError: A file is in its place or above it, or it cannot be written to.
+    """
+    folder = Path(folder).expanduser().absolute()
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    if not there.is_dir():
+        raise UserError(f"{option}: the folder {folder} cannot be made: {there} is a file. Choose another.")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UserError(f"{option}: the folder {folder} cannot be written: {there} is not yours. Choose another.")
+
+
 def write_json(path: str | Path, data: Any) -> None:
     """Write JSON atomically."""
     write_atomically(Path(path).expanduser(), json.dumps(data, indent=2, allow_nan=False) + "\n")

@@ -10,7 +10,7 @@ from typing import Any
 from rlstack.bringup.episode_runner import run_episodes
 from rlstack.bringup.verification_check import file_sha256, record_path
 from rlstack.errors import UserError, unknown_name
-from rlstack.files import write_json
+from rlstack.files import check_folder, write_json
 from rlstack.interfaces.backend import BACKENDS
 from rlstack.policies import find_policy, load_policy, robot_name
 from rlstack.policies.released import writable_copy
@@ -256,6 +256,9 @@ def verify_planner(
 
 def _reported(request: Request, folder: Path) -> Verified:
     """Verify and write the report with its record into a folder."""
+    check_folder(folder, "--out")
+    if request.topics and set(request.names) - {BATCH}:
+        _check_topics()
     verification = verify_task(verification_of(request.task, request.robot.kind)(request))
     page = write_report(folder, verification)
     return Verified(verification, page, folder / verification.record_name, verification.to_json())
@@ -423,6 +426,16 @@ def _checked(simulators: Sequence[str], episodes: int | None) -> tuple[str, ...]
         raise UserError("No backend was given: give at least one, such as batch.")
     check_simulators(names)
     return names
+
+
+def _check_topics() -> None:
+    """Raise ``UserError`` if trials over topics cannot run, before minutes of others do."""
+    from rlstack.nodes.runtime import require_ros
+
+    try:
+        require_ros()
+    except UserError as error:
+        raise UserError(f"{error} Or verify in process alone, with --no-topics.") from error
 
 
 def check_simulators(names: Sequence[str]) -> None:

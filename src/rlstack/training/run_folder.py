@@ -18,7 +18,7 @@ import torch
 from rlstack.data.replay import ReplayReader
 from rlstack.data.replay.storage import LOCK_FILE, SPEC_FILE
 from rlstack.errors import UserError
-from rlstack.files import lock, write_atomically
+from rlstack.files import check_folder, lock, write_atomically
 from rlstack.training.recipe import Recipe, read_recipe
 
 RECIPE, CHECKPOINT, POLICY, FIGURES = "recipe.yaml", "checkpoint.pt", "policy.onnx", "training.json"
@@ -99,14 +99,12 @@ def create_folder(folder: Path) -> Iterator[None]:
     Raises:
         UserError: It exists already, or cannot be created.
     """
+    check_folder(folder.parent, "--out")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir()  # another run may have created it meanwhile
-    except (FileExistsError, NotADirectoryError):
-        file = next((above for above in folder.parents if above.is_file()), None)
-        if file is None:
-            raise exists_already(folder) from None
-        raise UserError(f"Cannot create the run's folder {folder}: {file} is a file. Choose another --out.") from None
+    except FileExistsError:
+        raise exists_already(folder) from None
     except OSError as error:
         raise UserError(f"Cannot create the run's folder {folder}: {error.strerror}. Choose another --out.") from error
     with lock_folder(folder):
