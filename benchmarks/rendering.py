@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rlstack.bringup.verify import simulators_at_hand
+from rlstack.bringup.simulators_at_hand import simulators_at_hand
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import BACKENDS
 from rlstack.kinds.quadrotor.spec import load_quadrotor

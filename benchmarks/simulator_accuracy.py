@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.support.reference import ReferenceQuadrotor
 from tests.support.worlds import VOID
 
-from rlstack.bringup.verify import simulators_at_hand
+from rlstack.bringup.simulators_at_hand import simulators_at_hand
 from rlstack.interfaces.backend import BACKENDS
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.robots import frames

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 from rlstack.bringup.deploy import checked_deployment
 from rlstack.bringup.progress_lines import ProgressLines
-from rlstack.bringup.verify import simulators_at_hand, verify
+from rlstack.bringup.simulators_at_hand import simulators_at_hand
+from rlstack.bringup.verify import verify
 from rlstack.errors import UserError
 from rlstack.processes import die_with_starter
 from rlstack.sim.vector import BATCH

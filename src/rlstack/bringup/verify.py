@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from rlstack.bringup.episode_runner import run_episodes
+from rlstack.bringup.simulators_at_hand import check_topics, checked_simulators, simulators_at_hand
 from rlstack.bringup.verification_check import file_sha256, record_path
-from rlstack.errors import UserError, unknown_name
+from rlstack.errors import UserError
 from rlstack.files import check_folder, write_json
-from rlstack.interfaces.backend import BACKENDS
 from rlstack.policies import find_policy, load_policy, robot_name
 from rlstack.policies.released import writable_copy
 from rlstack.policies.robot_contract import check_robot
 from rlstack.policies.signing import signed, signing_key
 from rlstack.robots import load_robot
-from rlstack.sim.vector import BATCH, engine_of
+from rlstack.sim.vector import BATCH
 from rlstack.tasks import TASKS
 from rlstack.verification.page import write_report
 from rlstack.verification.parallel import run_trials
@@ -109,21 +109,6 @@ class AllVerified:
         return TransferTable(rows)
 
 
-def simulators_at_hand() -> tuple[str, ...]:
-    """Return the batch simulator and every installed simulator."""
-    found = [BATCH]
-    for name in BACKENDS.names():
-        engine = engine_of(name)
-        if engine is None:
-            continue
-        try:
-            engine.require()
-        except UserError:
-            continue
-        found.append(name)
-    return tuple(found)
-
-
 def verify(
     policy: str | Path,
     *,
@@ -158,7 +143,7 @@ def verify(
     Raises:
         UserError: An argument is unknown, missing or unreadable, or the trials could not be completed.
     """
-    names = _checked(simulators_at_hand() if backends is None else backends, episodes)
+    names = checked_simulators(simulators_at_hand() if backends is None else backends, episodes)
     signing_key()  # before minutes of trials, whose record could not be signed without
     path = writable_copy(policy, robot)
     if robot:
@@ -227,7 +212,7 @@ def verify_planner(
     Raises:
         UserError: An argument is unknown, missing or unreadable.
     """
-    names = _checked(backends or (BATCH,), episodes)
+    names = checked_simulators(backends or (BATCH,), episodes)
     named = robot or "turtlebot3_burger"
     chosen, spec = TASKS.load(task), load_robot(named)
     if not verification_of(chosen, spec.kind).takes_planner:
@@ -258,7 +243,7 @@ def _reported(request: Request, folder: Path) -> Verified:
     """Verify and write the report with its record into a folder."""
     check_folder(folder, "--out")
     if request.topics and set(request.names) - {BATCH}:
-        _check_topics()
+        check_topics()
     verification = verify_task(verification_of(request.task, request.robot.kind)(request))
     page = write_report(folder, verification)
     return Verified(verification, page, folder / verification.record_name, verification.to_json())
@@ -415,38 +400,3 @@ def verify_all(policies: Sequence[str | Path], *, out: str | Path | None = None,
         if done[path].incomplete:
             break
     return AllVerified(done)
-
-
-def _checked(simulators: Sequence[str], episodes: int | None) -> tuple[str, ...]:
-    """Return simulators without duplicates; refuse unknown or missing ones, and a wrong number of episodes."""
-    if episodes is not None and episodes < 1:
-        raise UserError(f"{episodes} episodes are not allowed: at least 1.")
-    names = tuple(dict.fromkeys(simulators))
-    if not names:
-        raise UserError("No backend was given: give at least one, such as batch.")
-    check_simulators(names)
-    return names
-
-
-def _check_topics() -> None:
-    """Raise ``UserError`` if trials over topics cannot run, before minutes of others do."""
-    from rlstack.nodes.runtime import require_ros
-
-    try:
-        require_ros()
-    except UserError as error:
-        raise UserError(f"{error} Or verify in process alone, with --no-topics.") from error
-
-
-def check_simulators(names: Sequence[str]) -> None:
-    """Refuse unknown or missing simulators before any trial starts."""
-    known = [BATCH, *BACKENDS.names()]
-    for name in names:
-        if name not in known:
-            raise unknown_name("backend", name, known)
-        if name == BATCH:
-            continue
-        engine = engine_of(name)
-        if engine is None:
-            raise UserError(f"The backend '{name}' is not a simulator: a policy is verified in simulators.")
-        engine.require()
