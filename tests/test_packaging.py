@@ -250,7 +250,7 @@ NOT_ON_PYPI = {"isaacsim", "pxr"}
 """What comes with Isaac Sim, from NVIDIA's package index."""
 
 
-OWN_ENVIRONMENT = {"metaworld", "virtualhome_eval", "up_fast_downward"}
+OWN_ENVIRONMENT = {"metaworld", "libero", "virtualhome_eval", "up_fast_downward"}
 """What a command installs into an environment of its own, for its worker processes alone."""
 
 

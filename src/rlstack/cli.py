@@ -82,7 +82,8 @@ VERBS: dict[str, Verb] = {
     ),
     "bench agent": Verb("score the agent's planning on the Embodied Agent Interface", "bringup.agent_bench:BenchAgent"),
     "bench vla": Verb(
-        "train a vision-language-action policy on Meta-World, beside published ones", "bringup.vla_bench:BenchVla"
+        "train a vision-language-action policy on Meta-World, try a checkpoint on LIBERO",
+        "bringup.vla_bench:BenchVla",
     ),
     "doctor": Verb(
         "check the installation: what is missing, and how to install it", "bringup.installation_commands:Doctor"

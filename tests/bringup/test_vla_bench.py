@@ -12,6 +12,8 @@ from rlstack import cli
     [
         (("--trials", "0"), "--trials 0 is not allowed"),
         (("--minutes", "-1"), "--minutes -1 is not allowed"),
+        (("--suite", "libero-goal"), "--suite libero-goal needs --policy, a checkpoint's folder"),
+        (("--policy", "smolvla"), "--suite metaworld-mt10 takes no --policy"),
         (("--stray", "-0.1"), "--stray -0.1 is not allowed: give 0 or more"),
     ],
 )

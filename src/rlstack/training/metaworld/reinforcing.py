@@ -26,7 +26,7 @@ from rlstack.training.metaworld.learning import POLICY, STATE, load_policy, make
 from rlstack.training.metaworld.suite import Suite
 from rlstack.training.metaworld.trials import FIRST_SEED
 from rlstack.training.metaworld.worker import SIZE
-from rlstack.training.metaworld.workers import dealt
+from rlstack.training.simulated_trials import dealt
 
 REINFORCED = "reinforced.pt"
 """File of policy, critic and optimisers."""

@@ -1,17 +1,18 @@
-"""Trials of a policy on Meta-World: one environment for each task, whose trials follow each other."""
+"""Trials of a policy on Meta-World."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
 from rlstack.foreign.workers import Workers
+from rlstack.training import simulated_trials
 from rlstack.training.language.actor import LanguageActor, Seen
 from rlstack.training.metaworld.demonstrations import tokens_of
-from rlstack.training.metaworld.workers import dealt
 
 _TOGETHER = 10
 """Tasks whose environments exist at once; each takes about 100 MB."""
@@ -38,47 +39,8 @@ def run_trials(
         steps: Longest trial.
         on_task: Called with each task that is done, and the success of its trials.
     """
-    names = list(tasks)
-    said = dict(zip(names, tokens_of(tasks, policy)))
-    for first in range(0, len(names), _TOGETHER):
-        groups = dealt(names[first : first + _TOGETHER], len(workers))
-        going: list[dict[str, list[bool]]] = [{task: [] for task in group} for group in groups]  # their successes
-        begun: list[Any] = [None] * len(going)  # what each worker's tasks see, by task
-        for worker, trials in enumerate(going):
-            begun[worker] = _begin(workers, worker, [(task, seeds[0]) for task in trials])
-        while any(going):
-            acting = [(worker, task) for worker, trials in enumerate(going) for task in trials]
-            planned = _planned(policy, said, [(task, *begun[worker][task]) for worker, task in acting])
-            for worker, trials in enumerate(going):
-                if trials:
-                    workers.send(worker, "act", list(trials), np.stack([planned[task] for task in trials]), steps)
-            for worker, trials in enumerate(going):
-                if not trials:
-                    continue
-                states, _, pictures, success, taken = workers.receive(worker)
-                again = []
-                for k, (task, found) in enumerate(list(trials.items())):
-                    begun[worker][task] = (states[k], pictures[k])
-                    if not success[k] and taken[k] < steps:
-                        continue
-                    found.append(bool(success[k]))
-                    if len(found) < len(seeds):
-                        again.append((task, seeds[len(found)]))
-                    else:
-                        on_task(task, found)
-                        del trials[task]
-                if again:
-                    begun[worker].update(_begin(workers, worker, again))
-        for worker in range(len(workers)):
-            workers.ask(worker, "close")
-
-
-def _begin(workers: Workers, worker: int, trials: list[tuple[str, int]]) -> dict[str, tuple[Any, Any]]:
-    """Begin trials, and return state and picture of each task."""
-    if not trials:
-        return {}
-    states, _, pictures = workers.ask(worker, "begin", trials)
-    return {task: (states[k], pictures[k]) for k, (task, _) in enumerate(trials)}
+    said = dict(zip(tasks, tokens_of(tasks, policy)))
+    simulated_trials.run_trials(workers, partial(_planned, policy, said), list(tasks), seeds, steps, _TOGETHER, on_task)
 
 
 def _planned(

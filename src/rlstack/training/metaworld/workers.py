@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from rlstack.foreign.workers import Package
@@ -15,8 +14,3 @@ PACKAGE = Package(
     program=Path(__file__).with_name("worker.py"),
     further=("packaging", "imageio"),  # packaging is missing among its requirements
 )
-
-
-def dealt(tasks: Sequence[str], workers: int) -> list[list[str]]:
-    """Return the tasks of each worker."""
-    return [list(tasks[k::workers]) for k in range(workers)]

@@ -94,7 +94,8 @@ def read_pieces(
             raise UserError(f"{path} has no tokens for the word '{word}'.")
         firsts.append(first)
         afters.append(after)
-    made = Pieces(*_padded(firsts), *_padded(afters), tuple(lead), tuple(tail))
+    most = max(map(len, firsts + afters))
+    made = Pieces(*_padded(firsts, most), *_padded(afters, most), tuple(lead), tuple(tail))
     turned = [(*words[k:], *words[:k])[:_TRIED] for k in range(len(words))]  # each word comes first in one
     for said in (*turned, words[::-1]):
         meant = tokeniser.encode(before + " ".join(said) + end, add_special_tokens=True).ids
@@ -123,9 +124,8 @@ def _parts(found: Any, before: str, words: Sequence[str]) -> list[list[int]]:
     return parts
 
 
-def _padded(rows: list[list[int]]) -> tuple[Tensor, Tensor]:
+def _padded(rows: list[list[int]], most: int) -> tuple[Tensor, Tensor]:
     """Return (rows + 2, most) tokens with two rows of none in front, and 1 where there is a token."""
-    most = max(len(row) for row in rows)
     table, there = torch.zeros(len(rows) + 2, most, dtype=torch.long), torch.zeros(len(rows) + 2, most)
     for k, row in enumerate(rows, 2):
         table[k, : len(row)] = torch.tensor(row)
