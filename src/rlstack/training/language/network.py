@@ -205,7 +205,7 @@ def _planes(images: Tensor) -> Tensor:
 
     Colours are taken apart first: arithmetic on whole planes is three times as fast as along an axis of three.
     """
-    red, green, blue = images.movedim(-1, 2).contiguous().float().unbind(dim=2)
+    red, green, blue = images.permute(0, 1, 4, 2, 3).contiguous().float().unbind(dim=2)
     grey = (red + green + blue) * (1.0 / 3.0)
     light = 1.0 / (grey + _DARK)
     return torch.stack([grey * (1.0 / 255.0), *((one - grey) * light for one in (red, green, blue))], dim=2)
