@@ -108,8 +108,8 @@ class Suite:
 _ALL = {task: sentence for group in SENTENCES.values() for task, sentence in group.items()}
 
 SUITES: dict[SuiteName, Suite] = {
-    "metaworld-mt10": Suite({task: _ALL[task] for task in _MT10}, 6000),
-    "metaworld-mt50": Suite(_ALL, 17000),
+    "metaworld-mt10": Suite({task: _ALL[task] for task in _MT10}, 3000),
+    "metaworld-mt50": Suite(_ALL, 13000),
 }
 
 
