@@ -207,8 +207,9 @@ class ViewedRobot:
         ranges = np.asarray(message.ranges, dtype=float)
         angles = message.angle_min + message.angle_increment * np.arange(len(ranges))
         good = np.isfinite(ranges) & (ranges >= message.range_min) & (ranges < message.range_max)
-        flat = np.stack([np.cos(angles), np.sin(angles), np.zeros_like(angles)], axis=1) * ranges[:, None]
-        self._show_cloud(name, message.header.frame_id, flat[good])
+        ranges, angles = ranges[good], angles[good]
+        points = np.stack([ranges * np.cos(angles), ranges * np.sin(angles), np.zeros_like(ranges)], axis=1)
+        self._show_cloud(name, message.header.frame_id, points)
 
     def _on_cloud(self, name: str, message: Any) -> None:
         self._show_cloud(name, message.header.frame_id, cloud_points(message))

@@ -1,0 +1,168 @@
+"""What the browser view costs: its own processor time, and what it takes from a robot node beside it.
+
+    python benchmarks/view.py [--seconds 20] [--runs 3] [--json FILE]
+
+A program stands in for the browser: it opens the view's socket as the page does, says where its camera is, and reads
+what comes, or stops reading. The rows are medians of several runs:
+
+- *one quadrotor*, hovering at 500 Hz of control and odometry, without a view, with one that is read, and with one whose
+  browser hangs: how evenly its odometry arrives at a process that is neither, and the view's share of a core.
+- *four bases*, standing in one world with scans of 360 rays at 10 Hz: the view's share of a core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import viser
+from robot_node import SETTLE_S, WAIT_S, Ear, Hovering, Node, fast_robot
+from websockets.sync.client import connect
+
+PORT = 18_480
+CAMERA = {
+    "type": "ViewerCameraMessage",
+    "wxyz": [1.0, 0.0, 0.0, 0.0],
+    "position": [2.0, -2.0, 2.0],
+    "fov": 1.0,
+    "near": 0.01,
+    "far": 1000.0,
+    "image_height": 600,
+    "image_width": 800,
+    "look_at": [0.0, 0.0, 1.0],
+    "up_direction": [0.0, 0.0, 1.0],
+}
+
+
+class Browser:
+    """What a browser is to the view."""
+
+    def __init__(self, reads: bool) -> None:
+        self.bytes, self._reads, self._open = 0, reads, True
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        deadline = time.monotonic() + WAIT_S
+        while True:
+            try:
+                self._socket = connect(
+                    f"ws://localhost:{PORT}", subprotocols=[f"viser-v{viser.__version__}"], max_size=None
+                )
+                break
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.2)
+        self._socket.send(msgspec.msgpack.encode(CAMERA))
+        self._thread.start()
+
+    def _read(self) -> None:
+        while self._open:
+            if not self._reads:
+                time.sleep(0.1)
+                continue
+            try:
+                self.bytes += len(self._socket.recv())
+            except Exception:  # closed
+                return
+
+    def close(self) -> None:
+        self._open = False
+        self._socket.socket.close()  # as a browser that vanishes
+
+
+def hovering(seconds: float, view: str) -> dict[str, float]:
+    """One quadrotor, with a ``view`` that is "read" or "hangs", or without one."""
+    from rlstack.kinds.quadrotor.spec import load_quadrotor
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = fast_robot(Path(folder), 500.0)
+        node, ear = Node("robot", robot=file, start_height_m=1.0), Ear()
+        viewer = Node("view", port=PORT) if view else None
+        browser = Browser(view == "read") if view else None
+        pilot = Hovering(ear, load_quadrotor(file))
+        ear.spin(WAIT_S, lambda: len(pilot.stamps) > 10)
+        ear.spin(SETTLE_S)
+        pilot.stamps.clear(), pilot.arrivals.clear()
+        before = browser.bytes if browser else 0
+        cpu, begin = viewer.cpu_s() if viewer else 0.0, time.perf_counter()
+        ear.spin(seconds)
+        passed = time.perf_counter() - begin
+        late = np.abs(np.diff(pilot.arrivals) * 1e-6 - 2.0)
+        found = {
+            "odometry, messages a second": len(pilot.stamps) / passed,
+            "odometry, jitter p50, ms": float(np.percentile(late, 50)),
+            "odometry, jitter p99, ms": float(np.percentile(late, 99)),
+        }
+        if viewer and browser:
+            found["view, share of a core"] = (viewer.cpu_s() - cpu) / passed
+            found["to the browser, kB/s"] = (browser.bytes - before) / passed / 1000.0
+            browser.close()
+            viewer.close()
+        node.close()
+        ear.close()
+    return found
+
+
+def bases(seconds: float) -> dict[str, float]:
+    """Four bases with scans."""
+    names = "[" + ", ".join(f"base{k}" for k in range(4)) + "]"
+    node = Node("robot", robot="turtlebot3_burger", world="clutter:1000007", robots=names)
+    viewer, browser = Node("view", port=PORT), Browser(True)
+    time.sleep(2.0 * SETTLE_S)
+    before, cpu, begin = browser.bytes, viewer.cpu_s(), time.perf_counter()
+    time.sleep(seconds)
+    passed = time.perf_counter() - begin
+    found = {
+        "view, share of a core": (viewer.cpu_s() - cpu) / passed,
+        "to the browser, kB/s": (browser.bytes - before) / passed / 1000.0,
+    }
+    browser.close()
+    viewer.close()
+    node.close()
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=20.0, help="of measuring, in each run")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    os.environ.setdefault("ROS_DOMAIN_ID", str(1 + os.getpid() % 100))
+    from rlstack.nodes.runtime import prepare_environment
+
+    prepare_environment()
+    kinds: dict[str, Any] = {
+        "one quadrotor, no view": lambda: hovering(options.seconds, ""),
+        "one quadrotor, view": lambda: hovering(options.seconds, "read"),
+        "one quadrotor, browser hangs": lambda: hovering(options.seconds, "hangs"),
+        "four bases, view": lambda: bases(options.seconds),
+    }
+    runs: dict[str, list[dict[str, float]]] = {name: [] for name in kinds}
+    for _ in range(options.runs):  # in turn, so that whatever else the machine does disturbs all alike
+        for name, measure in kinds.items():
+            runs[name].append(measure())
+    rows = {name: {key: statistics.median(one[key] for one in many) for key in many[0]} for name, many in runs.items()}
+    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
+    print(f"median of {options.runs} runs of {options.seconds:g} s; {os.cpu_count()} cores, load average {load}")
+    for name, row in rows.items():
+        print(f"{name}:")
+        for key, value in row.items():
+            print(f"  {key:<40}{value:>10.3f}")
+    if options.json:
+        machine = {"processor": platform.processor(), "cores": os.cpu_count(), "load": os.getloadavg()}
+        options.json.write_text(json.dumps({"machine": machine, "seconds": options.seconds, **rows}, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
