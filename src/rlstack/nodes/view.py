@@ -20,6 +20,7 @@ from rlstack.nodes.polled_topics import PolledTopics
 from rlstack.nodes.runtime import ManagedNode
 from rlstack.nodes.service_call import ServiceCall
 from rlstack.nodes.view_goal import GoalHandle
+from rlstack.nodes.view_hand import ToolHandle, tool_link
 from rlstack.nodes.view_panel import RobotPanel
 from rlstack.nodes.view_world import ViewedWorld
 from rlstack.nodes.viewed_robot import ViewedRobot
@@ -75,6 +76,7 @@ class ViewNode(ManagedNode):
         self._polled = PolledTopics(self._listener, lambda topic, error: self.refuse(topic, str(error)))
         self._world = ViewedWorld(scene, self._polled)
         self._robots: dict[str, ViewedRobot] = {}
+        self._hands: dict[str, ToolHandle] = {}
         self._panels: dict[str, RobotPanel] = {}
         self._goals: dict[str, GoalHandle] = {}
         self._instructions: dict[str, Any] = {}
@@ -114,6 +116,8 @@ class ViewNode(ManagedNode):
             self._look()
         self._serve_asked()
         if not self._server.watched:
+            for hand in self._hands.values():
+                hand.draw(now, set())  # who was holding a tool is gone
             return
         with self._server.viser.atomic():
             self._polled.poll()
@@ -121,6 +125,9 @@ class ViewNode(ManagedNode):
                 robot.draw()
             for goal in self._goals.values():
                 goal.draw()
+            browsers = set(self._server.viser.get_clients())
+            for hand in self._hands.values():
+                hand.draw(now, browsers)
             if now - self._drawn_at >= _PANEL_S:
                 self._drawn_at = now
                 for panel in self._panels.values():
@@ -144,8 +151,10 @@ class ViewNode(ManagedNode):
             if not topic.endswith(suffix) or space in self._robots or (wanted and space not in wanted):
                 continue
             self._add(space, services)
-        for robot in self._robots.values():
+        for space, robot in self._robots.items():
             robot.discover(there)
+            if robot.teleoperated and space not in self._hands and robot.position is not None:
+                self._add_hand(space, robot)
 
     def _add(self, space: str, services: set[str]) -> None:
         scene, gui = self._server.viser.scene, self._server.viser.gui
@@ -154,6 +163,13 @@ class ViewNode(ManagedNode):
         guarded, resettable = (f"{before}/{name}" in services for name in (topics.ESTOP, topics.RESET))
         self._panels[space] = RobotPanel(gui, robot, self, guarded, resettable)
         self._goals[space] = GoalHandle(scene, self, robot, self.later)
+
+    def _add_hand(self, space: str, robot: ViewedRobot) -> None:
+        link = tool_link(robot.model_name)
+        if link:
+            hand = self._hands[space] = ToolHandle(self._server.viser.scene, self, robot, link, self.later)
+            grip = hand.move_gripper
+            self._panels[space].add_gripper(lambda way: self.later(lambda: grip(way, time.monotonic())))
 
     def _frame(self) -> None:
         """Point new browsers' cameras at the robots, once one is seen."""

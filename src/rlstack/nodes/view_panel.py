@@ -110,6 +110,12 @@ class RobotPanel:
 
         box.on_update(lambda event: self._commands.later(partial(switch, event.target.value)))
 
+    def add_gripper(self, move: Callable[[float], None]) -> None:
+        """Add buttons that call ``move`` with 1 to open the gripper and -1 to close it."""
+        with self._folder:
+            group = self._gui.add_button_group("Gripper", ("Open", "Close"))
+        group.on_click(lambda event: move(1.0 if event.target.value == "Open" else -1.0))
+
     def _add_instruction(self) -> None:
         words = self._gui.add_text("Instruction", "")
         send = self._gui.add_button("Send")

@@ -58,6 +58,10 @@ class ViewedRobot:
         """The last command that went out, by element."""
         self.cameras: list[str] = []
         """Cameras whose images somebody publishes."""
+        self.model_name = ""
+        """The name in its description."""
+        self.teleoperated = False
+        """Whether somebody hears its topic ``teleop/twist``."""
         self.instructed = False
         """Whether somebody hears its topic ``instruction``."""
         self.seen_at = 0.0
@@ -89,6 +93,10 @@ class ViewedRobot:
         """How far its shapes extend, m."""
         return 0.1 if self._model is None else self._model.reach_m
 
+    def pose_of(self, frame: str) -> tuple[Array, Array] | None:
+        """Return where one of its frames is, m and xyzw; None: not known yet."""
+        return None if self._model is None or self.position is None else self._model.pose(frame)
+
     def discover(self, there: dict[str, list[str]]) -> None:
         """Subscribe to those of its topics that somebody publishes.
 
@@ -111,6 +119,7 @@ class ViewedRobot:
             if kind == topics.IMAGE and "/" not in camera and topics.CAMERA_TYPES[kind] in kinds:
                 self.cameras.append(camera)
             self.instructed = self.instructed or name == topics.INSTRUCTION
+            self.teleoperated = self.teleoperated or name == topics.TELEOP_TWIST
             if name in wanted and topics.TYPES[name] in kinds:
                 callback, use = wanted[name]
                 self._subscribe(name, callback, use)  # type: ignore[arg-type]
@@ -139,6 +148,7 @@ class ViewedRobot:
         if self._model is not None:
             self._model.remove()
         self._model = RobotModel(self._scene, self.node, described)
+        self.model_name = self._model.name
 
     def draw(self) -> None:
         """Draw what changes slowly, if it is time to; the rest was drawn when it came."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.errors import UserError
+from rlstack.robots import frames
 from rlstack.robots.frame_tree import read_frames
 from rlstack.robots.visuals import Visual, read_visuals
 from rlstack.view.shapes import add_shape, wxyz
@@ -33,9 +35,12 @@ class RobotModel:
 
     def __init__(self, scene: Any, name: str, urdf: str) -> None:
         self._tree = read_frames(urdf)
+        self.name = ElementTree.fromstring(urdf).get("name", "")
+        """The robot's name in its URDF."""
         self.missing: list[str] = []
         """Sentences about meshes that are not shown."""
         self._scene, self._name = scene, name
+        self._place = np.zeros(3), np.array([0.0, 0.0, 0.0, 1.0])
         self._base = scene.add_frame(name, show_axes=False)
         self._links: dict[str, Any] = {}
         self._poses: dict[str, tuple[Array, Array]] = {}
@@ -73,6 +78,14 @@ class RobotModel:
             self._add_frame(name, at_rest)
         return f"{self._name}/{name}"
 
+    def pose(self, name: str) -> tuple[Array, Array] | None:
+        """Return position (3,), m, and orientation (4,) xyzw of one of its frames in the scene; None: no such frame."""
+        if self.frame(name) is None:
+            return None
+        position, orientation = self._poses[name]
+        place, turn = self._place
+        return place + frames.rotate(turn, position), frames.multiply(turn, orientation)
+
     def _add_frame(self, link: str, poses: Mapping[str, tuple[Array, Array]]) -> None:
         position, orientation = self._poses[link] = poses[link]
         where = {"position": position, "wxyz": wxyz(orientation)}
@@ -80,6 +93,7 @@ class RobotModel:
 
     def place(self, position: Array, orientation: Array) -> None:
         """Move its root to a position (3,) m and orientation (4,) xyzw."""
+        self._place = position, orientation
         self._base.position = position
         self._base.wxyz = wxyz(orientation)
 
