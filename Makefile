@@ -15,9 +15,9 @@ IN_VENV = unset VIRTUAL_ENV PYTHONHOME PYTHONDONTWRITEBYTECODE; PATH="$(abspath 
 # Code that hangs in C ignores pytest-timeout's signal: end its worker, with a stack of each thread
 STUCK = -o faulthandler_timeout=700 -o faulthandler_exit_on_timeout=true
 RUNTIME = ros,sim,train,view,hardware
-TESTED = cuda,pybullet
+TESTED = cuda,pybullet,docs
 
-.PHONY: help fly setup dev tools-for-tests test lint check style types run-tests format clean
+.PHONY: help fly setup dev docs tools-for-tests test lint check style types run-tests format clean
 
 help: ## List the targets and variables
 	@sed -n 's/^\([a-z]*\):.*## /  make \1	/p' Makefile | expand -t 16
@@ -32,6 +32,11 @@ setup: ## Create or update the virtual environment for training and flying
 
 dev: ## The same with the developer tools and an editable installation
 	@$(SET_UP) --extras $(RUNTIME),$(TESTED),dev --editable
+
+docs: ## Build the documentation site, build/site/index.html, and check its links
+	@$(SET_UP) --extras $(RUNTIME),docs
+	@$(IN_VENV) NO_MKDOCS_2_WARNING=1 mkdocs build --strict --quiet
+	@echo "build/site/index.html"
 
 tools-for-tests:
 	@$(SET_UP) --extras $(RUNTIME),$(TESTED),dev

@@ -105,6 +105,8 @@ EXTRAS = {
     # the calls of LeRobot's policy server; LeRobot itself, which pins its own NumPy and PyTorch, stays in the server's
     # environment
     "lerobot": ["grpcio>=1.62"],
+    # the documentation site (mkdocs.yml): offline pages with a search, of the Markdown that code hosts show
+    "docs": ["mkdocs>=1.6,<2", "mkdocs-material>=9.7,<10", "pymdown-extensions>=10.8"],
     # The drivers of real robots add what they need here; none does yet.
     "hardware": [],
     "dev": [
@@ -145,7 +147,8 @@ EXTRAS = {
         "usd-core>=24.5",  # what stands in for Isaac Sim in the tests reads real USD stages with it
     ],
 }  # fmt: skip
-EXTRAS["all"] = sorted({requirement for name in EXTRAS if name != "dev" for requirement in EXTRAS[name]})
+USERS = [name for name in EXTRAS if name not in ("dev", "docs")]
+EXTRAS["all"] = sorted({requirement for name in USERS for requirement in EXTRAS[name]})
 
 
 def version():

@@ -164,6 +164,7 @@ def test_all_is_every_extra_but_the_developers_tools(metadata: Distribution) -> 
     )
     assert {"torch", "mujoco", "ros-rclpy", "matplotlib"} <= of("all")
     assert "pytest" in of("dev") - of("all")
+    assert "mkdocs" in of("docs") - of("all")
 
 
 # --- how make finds its Python -------------------------------------------------------------------------------------
