@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
+from rlstack.bringup.view_process import person_watches
 from rlstack.errors import UserError, unknown_name
 
 _Folder = tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="DATASET")]]
@@ -52,8 +53,8 @@ class DemoRecord:
     """Seed of starts and noise."""
     keep_failures: bool = False
     """Keep failed episodes as well."""
-    view: bool = False
-    """Show the simulation in a window."""
+    view: bool = field(default_factory=person_watches)
+    """Show the simulation in a browser, whose address is printed."""
 
     def run(self) -> int:
         """Record, and print progress."""
@@ -309,20 +310,20 @@ def _print(sentence: str) -> None:
 
 @contextlib.contextmanager
 def _viewer(wanted: bool) -> Iterator[Callable[[Any], None]]:
-    """Yield a function that displays the simulation in a window, or does nothing."""
-    window: list[Any] = []
+    """Yield a function that displays the simulation in a browser, or does nothing."""
+    page: list[Any] = []
 
     def show(station: Any) -> None:
         if not wanted:
             return
-        if not window:
-            from rlstack.sim.arms.viewer import Viewer
+        if not page:
+            from rlstack.view.simulation import SimulationView
 
-            window.append(Viewer(station.environment.scene.worlds.model))
-        window[0].show(station.state)
+            page.append(SimulationView(station.environment.scene.worlds.model))
+        page[0].show(station.state)
 
     try:
         yield show
     finally:
-        for opened in window:
+        for opened in page:
             opened.close()

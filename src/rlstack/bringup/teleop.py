@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from rlstack.bringup.node_process import Parameter, Process, System, on_simulated_time
+from rlstack.bringup.view_process import person_watches, with_view
 from rlstack.errors import UserError, unknown_name
 from rlstack.nodes.shutdown import shut_down
 
@@ -53,6 +54,9 @@ class Teleop:
     cmd/joints:=forward_position_controller/commands."""
     cmd_joints_type: Literal["JointTrajectory", "Float64MultiArray"] = "JointTrajectory"
     """With --backend topics: the driver's message type on cmd/joints."""
+    view: bool = field(default_factory=person_watches)
+    """Show the arm in a browser, whose address is printed, where its tool can be dragged, too; default: if a person
+    sits at the terminal, and --backend starts the arm."""
     only_device: bool = False
     """Only publish the device's input; another node moves the arm."""
 
@@ -61,6 +65,8 @@ class Teleop:
         from rlstack.bringup.robot_group import absolute_file
 
         system = teleop_system(self)
+        if self.view and self.backend:
+            system = with_view(system)
         if self.device == "keyboard":
             print("Keys work while this terminal has the focus.")
         parameters = {name: getattr(self, name) for name in ("device", "speed_m_s", "turn_rad_s")}

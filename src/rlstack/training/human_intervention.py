@@ -117,13 +117,13 @@ def human_intervener(algorithm: Any, environment: Any, devices: Devices | None) 
 
 
 def _shown(environment: ArmEnvironment, opened: ExitStack) -> Callable[[], None]:
-    """Open a viewer, and return a callable that updates it."""
-    from rlstack.sim.arms.viewer import Viewer
+    """Open a page for a browser, and return a callable that updates it."""
+    from rlstack.view.simulation import SimulationView
 
     worlds = environment.scene.worlds
-    window = Viewer(worlds.model)
-    opened.callback(window.close)
-    return lambda: window.show(worlds.state[0])
+    page = SimulationView(worlds.model)
+    opened.callback(page.close)
+    return lambda: page.show(worlds.state[0])
 
 
 def _say(sentence: str) -> None:
