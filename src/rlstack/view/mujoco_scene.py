@@ -11,8 +11,8 @@ from rlstack.libraries import import_library
 from rlstack.robots.mjcf import import_mujoco
 
 _SEEN_GROUPS = 3
-"""MuJoCo's viewer shows the geoms of the first three groups; the others only collide, by custom, and are shown of a body
-that has nothing else."""
+"""MuJoCo's viewer shows the geoms of the first three groups; the others only collide, by custom, and are shown of
+bodies that have nothing else."""
 _STILL = 1e-6
 
 
