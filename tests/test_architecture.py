@@ -72,7 +72,7 @@ KIND_FLOORS = {
     "simulation": 2,
     "guard": 3,
     "topics": 6,
-    **dict.fromkeys(("deployment", "drill", "verification"), 7),
+    **dict.fromkeys(("deployment", "drill", "scaffold", "verification"), 7),
 }
 """Floors within a folder of ``kinds``, by the first word of a file's name: ``guard_config`` is on that of ``guard``."""
 

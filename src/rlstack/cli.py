@@ -72,6 +72,9 @@ VERBS: dict[str, Verb] = {
     "demo filter": Verb("find demonstrations that conflict with the others", "bringup.demo_commands:DemoFilter"),
     "demo import": Verb("convert ROS 2 bags into a dataset", "bringup.demo_commands:DemoImport"),
     "demo export": Verb("write a demonstration into a ROS 2 bag", "bringup.demo_commands:DemoExport"),
+    "new robot": Verb("write a robot file to start from", "bringup.scaffold.commands:NewRobot"),
+    "new task": Verb("write a task to start from", "bringup.scaffold.commands:NewTask"),
+    "new recipe": Verb("write a recipe to start from", "bringup.scaffold.commands:NewRecipe"),
     "model": Verb(
         "show a robot's mass and joints, write its URDF or MJCF, check a model file", "bringup.model_commands:Model"
     ),

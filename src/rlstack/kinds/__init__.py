@@ -32,6 +32,7 @@ PARTS = {
     "deployment": "deployment",
     "drill": "fault drill",
     "verification": "verification",
+    "scaffold": "starting file",
 }
 """The files of a kind's folder and what each one provides."""
 
