@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 
 from rlstack.bringup.episode_runner import JointedRecorder, StillGoals
+from rlstack.interfaces.instruction import decoded
 from rlstack.sim.vector import BATCH
 from rlstack.tasks.core.trained_task import changed_settings, trained_task
 from rlstack.tasks.landmarks.task import LandmarkTask
 from rlstack.tasks.landmarks.trials import LandmarkTrials
+from rlstack.verification.camera_inputs import CameraInputs
 from rlstack.verification.drawing import Plot
 from rlstack.verification.instructed import VERIFIED, InstructedVerification
+from rlstack.verification.jointed_recordings import SIMULATOR, column_in_engine, record_in_engine, replay_jointed
 from rlstack.verification.landmark_plots import draw_landmark_trials
 from rlstack.verification.landmark_reality import landmark_axes
 from rlstack.verification.landmark_trials import LandmarkLog, LandmarkRecord, LandmarkSimulator, seek, world_of
@@ -22,6 +25,7 @@ from rlstack.verification.schedule import Counts, Seconds
 from rlstack.verification.scores import Figure, Score, mean, run_figures, share
 from rlstack.verification.task_verification import ColumnPlan, Records, Request, supporting
 from rlstack.verification.training_evaluation import Evaluation
+from rlstack.view.recording import Recording, ReplayedTrial, choose
 
 _HELD_OUT = 8_000_000
 """Added to the seed: training draws from small ones."""
@@ -136,9 +140,37 @@ class LandmarkVerification(InstructedVerification):
         tried: dict[str, Any] = {name: (record, plans[name].trials) for name, (record, _) in records.items()}
         return draw_landmark_trials(tried, self.task, self.task.radius_m(self.robot))
 
+    def replay(self, records: Records, plans: Mapping[str, ColumnPlan]) -> list[ReplayedTrial]:
+        """Run trials again in an engine."""
+        name = column_in_engine(records)
+        tried: Any = records[name][0]
+        policy, trials, seed = self.request.loaded, plans[name].trials, self.request.seed
+
+        def run(number: int) -> list[Recording]:
+            one = trials.take(np.array([number]))
+            return [_recorded(policy, self.task, self.robot, one, seed, number, self.request.name)]
+
+        return replay_jointed(tried, choose(tried.success, tried.lost, tried.time_s), run, 0.0)
+
+    @staticmethod
+    def record(policy: Any, trials: LandmarkTrials, task: Any, robot: Any, seed: int) -> list[Recording]:
+        """Run a policy in an engine and return recordings."""
+        every = range(len(trials))
+        return [_recorded(policy, task, robot, trials.take(np.array([k])), seed, k, "policy") for k in every]
+
     def settings(self) -> tuple[str, dict[str, Any]]:
         """Return the settings of the policy's training that differ from the defaults."""
         return changed_settings(self.task)
+
+
+def _recorded(
+    driver: Any, task: Any, robot: Any, trial: LandmarkTrials, seed: int, number: int, name: str
+) -> Recording:
+    """Run one trial, with the noise that it has as the ``number``-th one, and return its recording."""
+    engine, log = LandmarkSimulator(SIMULATOR, task, robot, trial, seed, number), LandmarkLog(task, robot, trial)
+    engine.images = CameraInputs(engine, driver.contract)
+    said = decoded(trial.instruction[0])
+    return record_in_engine(driver, engine, log, name, goal=trial.place[0, 0], instruction=said)
 
 
 VERIFICATION = LandmarkVerification

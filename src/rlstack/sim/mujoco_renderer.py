@@ -8,7 +8,7 @@ times slower.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -38,13 +38,16 @@ class Renderer:
         mujoco: The module.
         model: A model with the camera of :func:`add_renderer_camera`.
         data: Its state.
+        samples: Samples per pixel against jagged edges; 0: none, as a simulated camera.
 
     Raises:
         UserError: Rendering is not possible here; the message says what to install or set.
     """
 
-    def __init__(self, mujoco: Any, model: Any, data: Any) -> None:
-        self._mujoco, self._model, self._data = mujoco, model, data
+    def __init__(self, mujoco: Any, model: Any, data: Any, samples: int = 0) -> None:
+        self._mujoco, self._model, self._data, self._samples = mujoco, model, data, samples
+        self.decorate: Callable[[Any], None] = lambda _: None
+        """Called with the ``mujoco.MjvScene`` of each image, to add to it."""
         self._body = int(model.body(EYE).mocapid[0])
         self._camera = int(model.camera(EYE).id)
         self._context = _gl_context(int(model.vis.global_.offwidth), int(model.vis.global_.offheight))
@@ -80,6 +83,7 @@ class Renderer:
         mujoco.mjv_updateScene(
             model, data, self._options, None, self._view, mujoco.mjtCatBit.mjCAT_ALL.value, self._scene
         )
+        self.decorate(self._scene)
         area = mujoco.MjrRect(0, 0, width, height)
         mujoco.mjr_render(area, self._scene, self._gpu)
         rgb = np.empty((height, width, 3), dtype=np.uint8) if "rgb" in wanted else None
@@ -117,7 +121,7 @@ class Renderer:
             return
         self._size = max(width, self._size[0]), max(height, self._size[1])
         self._model.vis.global_.offwidth, self._model.vis.global_.offheight = self._size
-        self._model.vis.quality.offsamples = 0
+        self._model.vis.quality.offsamples = self._samples
         if self._gpu is not None:
             self._gpu.free()
         self._gpu = self._mujoco.MjrContext(self._model, self._mujoco.mjtFontScale.mjFONTSCALE_50.value)

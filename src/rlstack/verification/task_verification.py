@@ -31,6 +31,7 @@ from rlstack.verification.schedule import Counts, Part, Progress, Seconds
 from rlstack.verification.scores import Score
 from rlstack.verification.training_evaluation import Evaluation
 from rlstack.verification.trial_records import TrialRecord
+from rlstack.view.recording import Recording, ReplayedTrial
 
 OnProgress = Callable[[str, int, int], None]
 Records = Mapping[str, tuple[TrialRecord, Mapping[str, Any]]]
@@ -349,6 +350,23 @@ class TaskVerification(ABC):
 
     def pictures(self, records: Records, plans: Mapping[str, ColumnPlan]) -> Sequence[Plot]:
         """Return the plots of the report."""
+        return ()
+
+    def replay(self, records: Records, plans: Mapping[str, ColumnPlan]) -> Sequence[ReplayedTrial]:
+        """Return the best, median, worst and lost trials of the policy, each beside classical drivers; by default none.
+
+        Raises:
+            UserError: They cannot be shown, or not run again.
+        """
+        return ()
+
+    @staticmethod
+    def record(policy: Any, trials: Any, task: Any, robot: Any, seed: int) -> Sequence[Recording]:
+        """Run a policy on trials of :meth:`draw_evaluation` and return their recordings; by default none.
+
+        Raises:
+            UserError: The policy's command was not finite, or the trials cannot be shown.
+        """
         return ()
 
     def findings(self, records: Records) -> tuple[list[str], dict[str, Any]]:

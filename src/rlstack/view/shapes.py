@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -11,7 +12,10 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.errors import UserError
-from rlstack.robots.visuals import Visual
+from rlstack.robots.visuals import Visual, read_visuals
+
+_PAINT = (0.88, 0.89, 0.91, 1.0)
+"""Colour of collision shapes that stand for meshes."""
 
 
 def wxyz(orientation: Sequence[float] | Array) -> Array:
@@ -56,6 +60,32 @@ def _add_mesh(scene: Any, name: str, visual: Visual, at: dict[str, Any]) -> Any:
     except Exception as error:  # readers of a dozen formats raise whatever they like
         raise UserError(f"The mesh {visual.mesh} cannot be read: {str(error) or type(error).__name__}.") from error
     return scene.add_glb(name, data, scale=visual.size, **at)
+
+
+def light_shapes(urdf: str, most_bytes: int = 1_500_000) -> tuple[Visual, ...]:
+    """Return a robot's shapes for files that must stay small: those of its collisions if its meshes are large.
+
+    Meshes that are missing are left out.
+
+    Args:
+        urdf: The robot.
+        most_bytes: Largest size of its meshes' files together.
+    """
+    seen = [_small(visual) for visual in read_visuals(urdf)]
+    if sum(size for _, size in seen) <= most_bytes:
+        return tuple(visual for visual, size in seen if size >= 0)
+    solid = [_small(visual) for visual in read_visuals(urdf, "collision")]
+    return tuple(replace(visual, colour=_PAINT) for visual, size in solid if size >= 0)
+
+
+def _small(visual: Visual) -> tuple[Visual, int]:
+    """Return a shape and the size of its mesh's file, bytes; -1: it is missing."""
+    if visual.shape != "mesh":
+        return visual, 0
+    try:
+        return visual, mesh_path(visual.mesh).stat().st_size
+    except UserError:
+        return visual, -1
 
 
 def mesh_path(location: str) -> Path:

@@ -11,6 +11,7 @@ import numpy as np
 
 from rlstack.bringup.episode_runner import JointedRecorder, StillGoals
 from rlstack.errors import UserError
+from rlstack.interfaces.instruction import decoded
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.kinds.manipulator.verification_reality import arm_axes
 from rlstack.policies import Contract
@@ -20,18 +21,24 @@ from rlstack.tasks.core.trained_task import changed_settings, trained_task
 from rlstack.tasks.manipulator.table_trials import TableTrials
 from rlstack.tasks.manipulator.task import ArmTask
 from rlstack.tasks.manipulator.trials import ArmTrials
+from rlstack.verification.camera_inputs import CameraInputs
 from rlstack.verification.drawing import Plot
 from rlstack.verification.instructed import VERIFIED
+from rlstack.verification.jointed_recordings import SIMULATOR, column_in_engine, record_in_engine, replay_jointed
 from rlstack.verification.manipulation_plots import draw_trials
 from rlstack.verification.manipulation_score import score_arm
 from rlstack.verification.manipulation_simulator import ManipulationSimulator, world_of
-from rlstack.verification.manipulation_trials import ManipulationLog, held_out, manipulate
+from rlstack.verification.manipulation_trials import ManipulationLog, check_fits, held_out, manipulate
 from rlstack.verification.reality import Axis
 from rlstack.verification.schedule import Counts, Seconds
 from rlstack.verification.scores import Score
 from rlstack.verification.task_verification import ColumnPlan, Records, Request, TaskVerification, supporting
 from rlstack.verification.training_evaluation import Evaluation
 from rlstack.verification.trial_records import ManipulationRecord
+from rlstack.view.recording import Recording, ReplayedTrial, choose
+
+_APART_M = 1.3
+"""Distance at which arms are drawn beside each other."""
 
 LEAST_IN_ENGINES = 10
 """Trials that justify another process in an engine; the batch simulator has its own threads."""
@@ -144,6 +151,30 @@ class ManipulationVerification(TaskVerification):
         """Return the settings of the policy's training that differ from the defaults."""
         return changed_settings(self.trained)
 
+    def replay(self, records: Records, plans: Mapping[str, ColumnPlan]) -> list[ReplayedTrial]:
+        """Run trials again in an engine, and the scripted expert beside the policy where it needs no images."""
+        name = column_in_engine(records)
+        tried: Any = records[name][0]
+        policy, trials = self.request.loaded, plans[name].trials
+        drivers = {self.request.name: policy, **({"expert": _expert(self.task, self.robot)} if self._has_expert else {})}
+        seed = self.request.seed
+
+        def run(number: int) -> list[Recording]:
+            one = trials.take(np.array([number]))
+            return [_recorded(d, self.task, self.robot, one, seed, number, who) for who, d in drivers.items()]
+
+        return replay_jointed(tried, choose(tried.success, tried.lost, tried.time_s), run, _APART_M)
+
+    @property
+    def _has_expert(self) -> bool:
+        return bool(self.reality_baselines())
+
+    @staticmethod
+    def record(policy: Any, trials: ArmTrials, task: Any, robot: Manipulator, seed: int) -> list[Recording]:
+        """Run a policy in an engine and return recordings."""
+        judged, every = task.judged(), range(len(trials))
+        return [_recorded(policy, judged, robot, trials.take(np.array([k])), seed, k, "policy") for k in every]
+
     def pictures(self, records: Records, plans: Mapping[str, ColumnPlan]) -> list[Plot]:
         """Return the plots of the trials."""
         tried: dict[str, Any] = {name: record for name, (record, _) in records.items()}
@@ -161,6 +192,19 @@ def task_of(contract: Contract, where: str) -> ArmTask:
         raise UserError(f"'{contract.task}' is not a manipulation task; those that are: {', '.join(others)}.")
     task: ArmTask = trained_task(contract, where)
     return task
+
+
+def _recorded(
+    driver: Any, task: Any, robot: Manipulator, trial: ArmTrials, seed: int, number: int, name: str
+) -> Recording:
+    """Run one trial, with the noise that it has as the ``number``-th one, and return its recording."""
+    arm = ManipulationSimulator(SIMULATOR, task, robot, trial, seed, number)
+    if hasattr(driver, "contract"):  # an expert has none
+        check_fits(driver, task, robot)
+        arm.images = CameraInputs(arm, driver.contract)
+    said = decoded(trial.instruction[0]) if isinstance(trial, TableTrials) else ""
+    goal, log = np.asarray(trial.goal[0], dtype=float), ManipulationLog(arm.task, trial)
+    return record_in_engine(driver, arm, log, name, goal=goal if np.isfinite(goal).all() else None, instruction=said)
 
 
 def _expert(task: ArmTask, robot: Manipulator) -> Any:

@@ -24,6 +24,7 @@ from rlstack.verification.flight_quality import calm_flights, is_calm, quality_f
 from rlstack.verification.flight_score import score_flights
 from rlstack.verification.flight_trials import rollout
 from rlstack.verification.reality import Axis, Conditions
+from rlstack.verification.recordings import record_flights, replay_flights
 from rlstack.verification.runner import take
 from rlstack.verification.scenario_description import describe_disturbances, describe_paths, describe_starts
 from rlstack.verification.schedule import Counts, Seconds
@@ -31,6 +32,7 @@ from rlstack.verification.scores import Score
 from rlstack.verification.task_verification import ColumnPlan, Records, Request, TaskVerification
 from rlstack.verification.training_evaluation import Evaluation
 from rlstack.verification.trial_records import FlightRecord
+from rlstack.view.recording import Recording, ReplayedTrial, choose
 
 COMPARED, COMPARED_S = 16, 1.0
 """Flights whose commands are replayed in every simulator to compare them, and for how many seconds."""
@@ -202,6 +204,19 @@ class FlightVerification(TaskVerification):
         some = take(self.trials, 0, commands.shape[1]).shifted(HIGH_UP)
         found = disagreements(names, self.robot, some, commands, flown.rate_hz)
         return [one.sentence() for one in found], {"disagreements": [one.to_json() for one in found]}
+
+    def replay(self, records: Records, plans: Mapping[str, ColumnPlan]) -> list[ReplayedTrial]:
+        """Return flights of the first column, beside the controllers'."""
+        found: dict[str, Any] = dict(records)
+        flown, beside = next(iter(found.values()))
+        result = outcome(flown, self.task.criteria)
+        return replay_flights(flown, beside, self.robot, self.task.criteria, choose(result.success, result.lost, result.error_m))
+
+    @staticmethod
+    def record(policy: Any, trials: Scenario, task: Any, robot: Quadrotor, seed: int) -> list[Recording]:
+        """Fly a policy in the batch simulator and return recordings."""
+        flown = rollout(policy, trials, robot, task.criteria.duration_s, noise_seed=seed)
+        return record_flights(flown, robot, task.criteria, range(len(flown)))
 
     def pictures(self, records: Records, plans: Mapping[str, ColumnPlan]) -> list[Plot]:
         """Return the plots of the flights."""

@@ -16,6 +16,7 @@ from rlstack.policies import Contract
 from rlstack.sim.vector import BATCH
 from rlstack.tasks.core.trained_task import changed_settings, trained_task
 from rlstack.tasks.quadruped.scene import StandTrials, draw_trials
+from rlstack.verification.jointed_recordings import SIMULATOR, column_in_engine, record_in_engine, replay_jointed
 from rlstack.verification.schedule import Counts
 from rlstack.verification.scores import (
     Figure,
@@ -25,8 +26,9 @@ from rlstack.verification.scores import (
     run_figures,
     share,
 )
-from rlstack.verification.task_verification import ColumnPlan, Request, TaskVerification
+from rlstack.verification.task_verification import ColumnPlan, Records, Request, TaskVerification
 from rlstack.verification.training_evaluation import Evaluation
+from rlstack.view.recording import Recording, ReplayedTrial, choose
 
 _HELD_OUT, _VERIFIED = 8_000_000, 1_000_000
 """Added to the seed: training draws from small ones, and these trials differ from those that select the best policy."""
@@ -34,6 +36,9 @@ _HELD_OUT, _VERIFIED = 8_000_000, 1_000_000
 POSTURE = "posture"
 """The baseline: joints held at the standing posture."""
 
+
+_APART_M = 1.0
+"""Distance at which robots are drawn beside each other."""
 
 LEAST_IN_ENGINES = 20
 """Trials that justify another process in an engine; the batch simulator has its own threads."""
@@ -131,9 +136,36 @@ class StandVerification(TaskVerification):
         )
         return Score(figures=figures, settings={"done": done}, compared=("success", "height_error_m"))
 
+    def replay(self, records: Records, plans: Mapping[str, ColumnPlan]) -> list[ReplayedTrial]:
+        """Run trials again in an engine, beside the baseline."""
+        name = column_in_engine(records)
+        tried: Any = records[name][0]
+        trials, seed = plans[name].trials, self.request.seed
+        drivers = {self.request.name: self.request.loaded, POSTURE: HoldPosture(self.robot)}
+
+        def run(number: int) -> list[Recording]:
+            one = trials.take(np.array([number]))
+            return [_recorded(d, self.task, self.robot, one, seed, number, who) for who, d in drivers.items()]
+
+        return replay_jointed(tried, choose(tried.success, tried.lost, tried.height_error_m), run, _APART_M)
+
+    @staticmethod
+    def record(policy: Any, trials: StandTrials, task: Any, robot: Quadruped, seed: int) -> list[Recording]:
+        """Run a policy in an engine and return recordings."""
+        every = range(len(trials))
+        return [_recorded(policy, task, robot, trials.take(np.array([k])), seed, k, "policy") for k in every]
+
     def settings(self) -> tuple[str, dict[str, Any]]:
         """Return the settings of the policy's training that differ from the defaults."""
         return changed_settings(self.task)
+
+
+def _recorded(
+    driver: Any, task: Any, robot: Quadruped, trial: StandTrials, seed: int, number: int, name: str
+) -> Recording:
+    """Run one trial, with the noise that it has as the ``number``-th one, and return its recording."""
+    simulator = StandSimulator(SIMULATOR, task, robot, trial, seed, number)
+    return record_in_engine(driver, simulator, StandLog(task, robot, 1), name)
 
 
 def stand_task(contract: Contract, where: str) -> Any:

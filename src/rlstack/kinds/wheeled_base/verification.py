@@ -26,6 +26,7 @@ from rlstack.verification.navigation_plots import NavigationColumn, draw_drives
 from rlstack.verification.navigation_score import score_baseline, score_drives
 from rlstack.verification.navigation_trials import BATCH_SIZE, drive
 from rlstack.verification.reality import Axis
+from rlstack.verification.recordings import record_drives, replay_drives
 from rlstack.verification.schedule import Counts, Seconds
 from rlstack.verification.scores import Score
 from rlstack.verification.task_verification import (
@@ -37,6 +38,7 @@ from rlstack.verification.task_verification import (
 )
 from rlstack.verification.training_evaluation import Evaluation
 from rlstack.verification.trial_records import NavigationRecord
+from rlstack.view.recording import Recording, ReplayedTrial
 
 OTHER_MAPS, MOVERS = f"{BATCH}, other maps", f"{BATCH}, movers"
 """Columns of the other kinds of maps, and of the maps with bounds where there are movers."""
@@ -127,6 +129,18 @@ class DriveVerification(TaskVerification):
             f" shortest path {pool.shortest_m.min():.1f} to {pool.shortest_m.max():.1f} m; time limit"
             f" {limit_s.min():.0f} to {limit_s.max():.0f} s"
         )
+
+    def replay(self, records: Records, plans: Mapping[str, ColumnPlan]) -> list[ReplayedTrial]:
+        """Return drives of the first column, beside a planner's."""
+        found: dict[str, Any] = dict(records)
+        name, (driven, beside) = next(iter(found.items()))
+        return replay_drives(driven, beside, plans[name].trials, self.robot)
+
+    @staticmethod
+    def record(policy: Any, trials: NavigationEpisodes, task: Any, robot: WheeledBase, seed: int) -> list[Recording]:
+        """Drive a policy in the batch simulator and return recordings."""
+        driven = drive(policy, trials, robot, rate_hz=task.rate_hz, arrival_m=task.arrival_m, name="policy", seed=seed)
+        return record_drives(driven, trials, robot, range(len(driven)))
 
     def pictures(self, records: Records, plans: Mapping[str, ColumnPlan]) -> list[Plot]:
         """Return the plots of the drives."""
