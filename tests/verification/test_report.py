@@ -22,6 +22,7 @@ from rlstack.verification.drawing import Plot
 from rlstack.verification.flight_plots import draw_flights
 from rlstack.verification.flight_score import score_flights
 from rlstack.verification.page import render, write_report
+from rlstack.verification.replay import Replay
 from rlstack.verification.report import IN_PROCESS_NAME, RECORD_NAME, Column, Verification, environment
 
 pytest.importorskip("matplotlib")
@@ -150,6 +151,19 @@ def test_the_page_needs_nothing_outside_itself(written):
     policy = next(a["content"] for t, a in parsed.tags if a.get("http-equiv") == "Content-Security-Policy")
     assert policy.startswith("default-src 'none'")
     assert any(a.get("name") == "viewport" for t, a in parsed.tags)
+
+
+def test_a_replay_is_the_first_thing_in_the_page_and_cannot_end_its_script(make, tmp_path):
+    replay = Replay(film=b"RIFF film", page="<html><script>alert(1)</script></html>", missing="No third simulator.")
+    page = write_report(tmp_path, make(replay=replay))
+    text = page.read_text()
+    assert (tmp_path / "film.webp").read_bytes() == b"RIFF film"
+    assert text.index(base64.b64encode(b"RIFF film").decode()) < text.index('<div class="verdict')
+    (embedded,) = re.findall(r"const page = (.*);", text)
+    assert json.loads(embedded) == replay.page and "</script" not in embedded
+    policy = next(a["content"] for t, a in Page(text).tags if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy.startswith("default-src 'none'") and not re.search(r"https?:|\*|'self'", policy)
+    assert "Not shown above: No third simulator." in text
 
 
 def test_the_pictures_in_the_page_are_those_beside_it(written):

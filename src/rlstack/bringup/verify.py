@@ -23,6 +23,7 @@ from rlstack.verification.page import write_report
 from rlstack.verification.parallel import run_trials
 from rlstack.verification.reality_plots import draw_reality
 from rlstack.verification.reality_runner import RealityGrid
+from rlstack.verification.replay import Replay, make_replay
 from rlstack.verification.report import Column, Verification, environment
 from rlstack.verification.schedule import Progress, Schedule
 from rlstack.verification.task_verification import ColumnPlan, Request, TaskVerification, known_planners
@@ -120,6 +121,7 @@ def verify(
     drivers: Sequence[str] | None = None,
     thorough: bool = False,
     margins: Sequence[str] | None = None,
+    replay: bool = True,
     out: str | Path | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Verified:
@@ -137,6 +139,7 @@ def verify(
         drivers: Classical planners to compare a base's policy with; None takes those of its task.
         thorough: Run the large numbers of trials; otherwise those of a proof within minutes.
         margins: Axes of the reality grid to measure; None: all; ``none`` alone: none. A policy passes with all only.
+        replay: Make a film of trials, and a replay of them in the report.
         out: The report's folder; None takes the policy's. The record always lies beside the policy.
         on_progress: Called with how far it is, and an estimate of the time that is left.
 
@@ -172,6 +175,7 @@ def verify(
         drivers=None if drivers is None else tuple(drivers),
         thorough=thorough,
         margins=None if margins is None else tuple(margins),
+        replay=replay,
         report=on_progress,
     )
     verified = _reported(request, path.parent if out is None else Path(out).expanduser())
@@ -194,6 +198,7 @@ def verify_planner(
     topics: bool = True,
     episodes: int | None = None,
     seed: int = 1,
+    replay: bool = True,
     out: str | Path | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Verified:
@@ -234,6 +239,7 @@ def verify_planner(
         topics=topics,
         episodes=episodes,
         seed=seed,
+        replay=replay,
         report=on_progress,
     )
     return _reported(request, Path("runs") / f"{driver}-{spec.name}" if out is None else Path(out).expanduser())
@@ -274,6 +280,7 @@ def verify_task(verifier: TaskVerification) -> Verification:
     findings, entries = ([], {}) if incomplete else work.findings
     settings, provenance = verifier.settings()
     contract = None if request.driver else request.loaded.contract
+    pictures = () if incomplete else verifier.pictures(records, plans)
     chart = draw_reality(reality, request.name) if reality else ()
     return Verification(
         name=request.name,
@@ -288,7 +295,8 @@ def verify_task(verifier: TaskVerification) -> Verification:
         findings=findings,
         description=verifier.description,
         settings=settings,
-        pictures=[*chart, *(() if incomplete else verifier.pictures(records, plans))],
+        pictures=[*chart, *pictures],
+        replay=Replay() if incomplete or not request.replay else make_replay(verifier, records, plans, pictures),
         topics=request.topics,
         incomplete=incomplete,
         reality=reality,

@@ -27,7 +27,7 @@ class Verify:
     replaces the policy node. --driver astar_policy also takes a policy, which follows the planned paths.
     """
 
-    FLAGS: ClassVar[tuple[Any, ...]] = ()  # --topics and --no-topics
+    FLAGS: ClassVar[tuple[Any, ...]] = ()  # --topics and --no-topics, --replay and --no-replay
 
     policy: tyro.conf.Positional[tuple[Path, ...]]
     """The policy file, or the name of a released policy; with several, a table compares them."""
@@ -55,6 +55,8 @@ class Verify:
     """A planner to verify instead of a policy, such as astar_dwa."""
     task: str = "base_navigation"
     """The task whose maps --driver drives."""
+    replay: bool = True
+    """Also make a film of trials, and a replay of them in the report, which take some seconds."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
     """The report's folder; left out, it is the policy's folder."""
     json: _File = None
@@ -75,7 +77,7 @@ class Verify:
                 " runs/quadrotor_hover-001/policy.onnx."
             )
         named = _names(self.backends)
-        common: dict[str, Any] = {"episodes": self.episodes, "seed": self.seed, "out": self.out}
+        common: dict[str, Any] = {"episodes": self.episodes, "seed": self.seed, "out": self.out, "replay": self.replay}
         lines = ProgressLines()
         common |= {"robot": self.robot, "on_progress": lines, "backends": named if self.backends else None}
         verified: Any

@@ -134,7 +134,9 @@ def replay_jointed(
         run: Returns the recordings of a trial, the policy's first.
         apart_m: Distance between drivers, m.
     """
-    return [ReplayedTrial(f"{title} of {len(record):,}", tuple(run(number)), apart_m) for title, number in chosen.items()]
+    return [
+        ReplayedTrial(f"{title} of {len(record):,}", tuple(run(number)), apart_m) for title, number in chosen.items()
+    ]
 
 
 def column_in_engine(records: Mapping[str, Any]) -> str:

@@ -1,4 +1,8 @@
-"""The report as one self-contained HTML page, without scripts, external fonts or network access."""
+"""The report as one self-contained HTML page, without external scripts, fonts or network access.
+
+Its film is shown at once. The page with the trials in 3D is part of it as data, and begins when it is seen, where the
+browser has WebGL; elsewhere, and on paper, the film stays.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,19 @@ import base64
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlstack.errors import UserError
 from rlstack.files import write_atomically
 from rlstack.policies.contract import Port
 from rlstack.verification.judgement import reached, requirement
 from rlstack.verification.reality_plots import REALITY
+from rlstack.verification.replay import FILM_NAME
 from rlstack.verification.report import PAGE_NAME, Column, Verification
 from rlstack.verification.scores import Figure
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 _TEMPLATE = Path(__file__).with_name("page.html.jinja")
 
@@ -35,6 +43,8 @@ def write_report(folder: str | Path, verification: Verification) -> Path:
     page = render(verification)
     for picture in verification.pictures:
         write_atomically(Path(folder) / picture.file, picture.png)
+    if verification.replay.film:
+        write_atomically(Path(folder) / FILM_NAME, verification.replay.film)
     write_atomically(Path(folder) / PAGE_NAME, page)
     write_atomically(Path(folder) / verification.record_name, text + "\n")
     return Path(folder) / PAGE_NAME
@@ -51,7 +61,7 @@ def render(verification: Verification) -> str:
     except ImportError as error:
         raise UserError("The report needs Jinja2, which is not installed: pip install 'rlstack[view]'.") from error
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    environment.filters |= {"pairs": _pairs, "base64": lambda data: base64.b64encode(data).decode(), "span": _span}
+    environment.filters |= {"pairs": _pairs, "scripted": _scripted, "base64": _base64, "span": _span}
     environment.globals |= {"requirement": _requirement, "interval": _interval}
     v = verification
     first = [figure for figure in v.figures.values() if figure.key in v.first]
@@ -59,7 +69,7 @@ def render(verification: Verification) -> str:
         v=v,
         first=first,
         more=[figure for figure in v.figures.values() if figure.key not in v.first],
-        moving=[one for one in v.pictures if one.kind == "gif"],
+        moving=[one for one in v.pictures if one.kind == "gif"][int(bool(v.replay.film)) :],
         still=[one for one in v.pictures if one.kind != "gif" and one.name != REALITY],
         reality=next((one for one in v.pictures if one.name == REALITY), None),
         compared={name: _compared(v, column) for name, column in v.columns.items() if column.baselines},
@@ -69,6 +79,17 @@ def render(verification: Verification) -> str:
             if column.score.groups
         },
     )
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _scripted(text: str) -> Markup:
+    """Return a text as a JavaScript string that can stand in a script element, whatever tags it has."""
+    from markupsafe import Markup
+
+    return Markup(json.dumps(text).replace("<", "\\u003c"))
 
 
 def _requirement(column: Column, key: str) -> tuple[bool, str] | None:

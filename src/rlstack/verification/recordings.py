@@ -97,7 +97,7 @@ def record_drives(
                 position=_raised(pose[:, :2], robot.rest_height_m),
                 orientation=frames.from_yaw(pose[:, 2]),
                 shapes=map_shapes(trials.pool.maps[number]),
-                movers=() if people is None else _walking(people[: len(pose), number]),
+                movers=() if people is None else _walking(np.asarray(people[: len(pose), number], dtype=float)),
                 goal=np.tile([x, y, 0.0], (len(pose), 1)),
                 ending=f"{ending} after {record.time_s[number]:.1f} s",
                 success=ending == "arrived",
@@ -180,10 +180,12 @@ def map_shapes(drawn: FloorMap) -> tuple[Visual, ...]:
 def _walking(people: Array) -> tuple[Mover, ...]:
     """Return people (T, P, 3), x, y and radius, m, as movers."""
     found = []
-    for who in np.moveaxis(np.asarray(people, dtype=float), 1, 0):
+    for who in np.moveaxis(people, 1, 0):
         size = (2.0 * float(np.nanmax(who[:, 2])), 2.0 * float(np.nanmax(who[:, 2])), _PERSON_M)
         shape = Visual("person", "cylinder", size, np.zeros(3), _LEVEL, _PERSON)
-        found.append(Mover(shapes=(shape,), position=_raised(who[:, :2], 0.5 * _PERSON_M), orientation=_still(len(who))))
+        found.append(
+            Mover(shapes=(shape,), position=_raised(who[:, :2], 0.5 * _PERSON_M), orientation=_still(len(who)))
+        )
     return tuple(found)
 
 

@@ -16,6 +16,7 @@ from rlstack.robots import RobotSpec
 from rlstack.tasks.bounds import Bounds
 from rlstack.verification.judgement import judge, requirement
 from rlstack.verification.reality import Reality
+from rlstack.verification.replay import Replay
 from rlstack.verification.scores import Figure, Score
 from rlstack.verification.transfer import TransferTable
 
@@ -91,6 +92,7 @@ class Verification:
         description: The trials, for the page.
         settings: Unusual settings of the task, in a sentence.
         pictures: Plots for the page.
+        replay: What can be watched.
         topics: Whether it was to run over topics.
         incomplete: What is missing because it was interrupted; empty: nothing.
         reality: The reality grid; None: the task has no axes.
@@ -112,6 +114,7 @@ class Verification:
     description: str = ""
     settings: str = ""
     pictures: Sequence[Plot] = ()
+    replay: Replay = Replay()
     topics: bool = False
     incomplete: str = ""
     reality: Reality | None = None

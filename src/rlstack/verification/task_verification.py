@@ -64,6 +64,7 @@ class Request:
         drivers: Classical planners to compare with; None takes the task's.
         thorough: Whether to run the large numbers of trials.
         margins: Axes of the reality grid to measure; None: all; ``("none",)``: none.
+        replay: Whether to make a film and a replay of trials.
         report: Called with how far the verification is.
         on_progress: Called with a part's name, the number done, and the total.
     """
@@ -85,6 +86,7 @@ class Request:
     drivers: tuple[str, ...] | None = None
     thorough: bool = False
     margins: tuple[str, ...] | None = None
+    replay: bool = True
     report: Callable[[Progress], None] | None = None
     on_progress: OnProgress | None = None
 
@@ -109,6 +111,7 @@ class Request:
         typed += ["--robot", self.robot_option] if self.robot_option else []
         typed += ["--drivers", ",".join(self.drivers)] if self.drivers is not None else []
         typed += ["--margins", ",".join(self.margins)] if self.margins is not None else []
+        typed += [] if self.replay else ["--no-replay"]
         return shlex.join([*typed, *([] if self.topics else ["--no-topics"])])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from types import SimpleNamespace
@@ -18,14 +19,15 @@ from rlstack.robots.frame_tree import read_frames
 from rlstack.robots.mjcf import import_mujoco
 from rlstack.robots.visuals import Visual
 from rlstack.sim.mujoco_renderer import Renderer, add_renderer_camera
-from rlstack.view.recording import Recording, ReplayedTrial
+from rlstack.view.framing import AXES, distance, seen_points
+from rlstack.view.recording import ReplayedTrial
 from rlstack.view.shapes import light_shapes, mesh_path, wxyz
 
 Picture = NDArray[np.uint8]
 
-WIDTH, HEIGHT, FRAME_MS, STILL_MS = 560, 350, 80, 1200
+WIDTH, HEIGHT, FRAME_MS, STILL_MS = 560, 350, 100, 1200
 """Size of a film, pixels, time between frames, and time for which the end of a trial stays."""
-MOST_FRAMES = 75
+MOST_FRAMES = 50
 """Most frames of a trial; a longer one is shown faster."""
 COLOURS = ((0.00, 0.45, 0.70), (0.90, 0.62, 0.00), (0.00, 0.62, 0.45), (0.80, 0.47, 0.65))
 """Colour of each driver, by its place."""
@@ -35,10 +37,6 @@ _LINE = 0.6
 """Lines look this much brighter than they are."""
 _BAD, _INK = (163, 18, 58), (31, 35, 40)
 _FOV = math.radians(34.0)
-_SIDE, _RAISED = math.radians(-52.0), math.radians(27.0)
-"""Heading and elevation of the camera, seen from what it looks at."""
-_FILLED, _PADDED = 0.80, 0.06
-"""Share of the picture for what is to be seen, and what is added around it, as a share of its extent."""
 _SUN = np.array([-0.23, 0.32, -0.92])
 """Direction of its light."""
 _QUALITY, _EFFORT = 62, 2
@@ -128,13 +126,12 @@ class _Stage:
         add_renderer_camera(spec)
         self._model = model = spec.compile()
         self._data = self._mujoco.MjData(model)
-        points = self._points(trial)
+        points = seen_points(trial)
         middle = 0.5 * (points.min(axis=0) + points.max(axis=0))
         reach = max(0.05, float(np.linalg.norm(points - middle, axis=1).max()))
         model.stat.extent, model.stat.center[:] = reach, middle
-        self._axes = _towards()
-        away = _distance(points - middle, self._axes, width / height)
-        self._lens, self._eye = _lens(width, height, away), middle - away * self._axes[:, 2]
+        away = distance(points - middle, width / height, _FOV)
+        self._lens, self._eye = _lens(width, height, away), middle - away * AXES[:, 2]
         model.light_pos[0] = middle - 4.0 * reach * _SUN  # shadows fall within some extents of it
         self._renderer = Renderer(self._mujoco, model, self._data, samples=4)
         self._renderer.decorate = self._decorate
@@ -144,7 +141,7 @@ class _Stage:
         """Return the picture at a time, or of the end of what has ended."""
         self._now_s, data, model = time_s, self._data, self._model
         for k, take in enumerate(self._takes):
-            at = _sample(take, time_s)
+            at = take.at(time_s)
             base, turned, offset = take.position[at], take.orientation[at], self._offsets[k]
             poses = self._trees[k].poses(take.joints_at(at))
             for link in self._links[k]:
@@ -159,7 +156,7 @@ class _Stage:
                 if np.isfinite(mover.position[at]).all():
                     data.mocap_pos[body] = mover.position[at] + offset
                     data.mocap_quat[body] = wxyz(mover.orientation[at])
-        view = self._renderer.look(self._eye, self._axes, self._lens, ("rgb",))
+        view = self._renderer.look(self._eye, AXES, self._lens, ("rgb",))
         assert view.rgb is not None
         return view.rgb
 
@@ -193,32 +190,25 @@ class _Stage:
             mesh.uservert, mesh.userface = points.ravel().tolist(), np.asarray(loaded.faces).ravel().tolist()
         return self._meshes[key]
 
-    def _points(self, trial: ReplayedTrial) -> Array:
-        """Return points (n, 3) m that are to be seen."""
-        points = []
-        for tree, take, offset in zip(self._trees, trial.takes, self._offsets):
-            for at in np.linspace(0, len(take) - 1, 25).round().astype(int).tolist():
-                places = np.array([position for position, _ in tree.poses(take.joints_at(at)).values()])
-                points += list(take.position[at] + frames.rotate(take.orientation[at], places) + offset)
-                points += [mover.position[at] + offset for mover in take.movers if len(take.movers) < 4]
-            points += [] if take.goal is None else list(take.goal[[0, -1]] + offset)
-        known = np.array(points)
-        return known[np.isfinite(known).all(axis=1)]
-
     def _decorate(self, scene: Any) -> None:
         """Add trails, paths and goals to a picture."""
         for k, (take, offset) in enumerate(zip(self._takes, self._offsets)):
-            at = _sample(take, self._now_s)
+            at = take.at(self._now_s)
             if take.path is not None:
                 self._line(scene, take.path[:: max(1, len(take.path) // 150)] + offset, _PATH, 2.0)
             if np.ptp(take.position, axis=0).max() > 0.01:
-                self._line(scene, take.position[: at + 1] + offset, (*(_LINE * part for part in COLOURS[k % len(COLOURS)]), 1.0), 3.0)
+                self._line(
+                    scene,
+                    take.position[: at + 1] + offset,
+                    (*(_LINE * part for part in COLOURS[k % len(COLOURS)]), 1.0),
+                    3.0,
+                )
             if take.goal is not None:
                 self._ball(scene, take.goal[at] + offset, max(0.012, 0.02 * float(self._model.stat.extent)), _GOAL)
 
     def _line(self, scene: Any, points: Array, colour: Sequence[float], width: float) -> None:
         mujoco = self._mujoco
-        for start, end in zip(points[:-1], points[1:]):
+        for start, end in itertools.pairwise(points):
             if scene.ngeom >= scene.maxgeom:
                 return
             geom = scene.geoms[scene.ngeom]
@@ -263,34 +253,10 @@ def _furnish(mujoco: Any, spec: Any, floor_m: float) -> None:
     spec.worldbody.add_light(name="sun", dir=_SUN.tolist(), diffuse=[0.5] * 3, **sun)
 
 
-def _towards() -> Array:
-    """Return the axes of the camera's optical frame, columns right, down and forward."""
-    flat = np.array([math.cos(_SIDE), math.sin(_SIDE), 0.0])
-    back = math.cos(_RAISED) * flat + math.sin(_RAISED) * np.array([0.0, 0.0, 1.0])
-    right = np.cross([0.0, 0.0, 1.0], back)
-    right /= np.linalg.norm(right)
-    return np.column_stack([right, np.cross(-back, right), -back])
-
-
-def _distance(points: Array, axes: Array, aspect: float) -> float:
-    """Return how far a camera must be from the middle of points (n, 3) m to see them all."""
-    along = points @ axes
-    slope = np.array([aspect, 1.0]) * math.tan(0.5 * _FOV) * _FILLED
-    pad = _PADDED * float(np.abs(along).max()) + 0.03
-    return float(((np.abs(along[:, :2]) + pad) / slope - along[:, 2:]).max())
-
-
 def _lens(width: int, height: int, away_m: float) -> Any:
     focal = 0.5 * height / math.tan(0.5 * _FOV)
     intrinsics = np.array([[focal, 0.0, 0.5 * (width - 1)], [0.0, focal, 0.5 * (height - 1)], [0.0, 0.0, 1.0]])
-    return SimpleNamespace(
-        width=width, height=height, intrinsics=intrinsics, near_m=0.05 * away_m, far_m=20.0 * away_m
-    )
-
-
-def _sample(take: Recording, time_s: float) -> int:
-    """Return the sample of a time, the last one after the end."""
-    return int(min(np.searchsorted(take.time_s, time_s + 1e-9, side="right"), len(take))) - 1
+    return SimpleNamespace(width=width, height=height, intrinsics=intrinsics, near_m=0.05 * away_m, far_m=20.0 * away_m)
 
 
 def _labelled(picture: Picture, trial: ReplayedTrial, time_s: float, faster: float) -> Picture:

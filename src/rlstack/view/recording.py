@@ -77,6 +77,10 @@ class Recording:
         """Time of the last sample."""
         return float(self.time_s[-1])
 
+    def at(self, time_s: float) -> int:
+        """Return the sample of a time, the last one after the end."""
+        return int(np.searchsorted(self.time_s, time_s + 1e-9, side="right")) - 1
+
     def joints_at(self, k: int) -> dict[str, float]:
         """Return the joints' positions at a sample, by name."""
         return {} if self.joint_position is None else dict(zip(self.joints, self.joint_position[k].tolist()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,12 +28,13 @@ class RobotModel:
         scene: viser's ``SceneApi``.
         name: Name of its node, such as ``/crazyflie``.
         urdf: Its URDF.
+        visuals: Its shapes; None: those of the URDF.
 
     Raises:
         UserError: It is not a URDF, or not a tree.
     """
 
-    def __init__(self, scene: Any, name: str, urdf: str) -> None:
+    def __init__(self, scene: Any, name: str, urdf: str, visuals: Sequence[Visual] | None = None) -> None:
         self._tree = read_frames(urdf)
         self.name = ElementTree.fromstring(urdf).get("name", "")
         """The robot's name in its URDF."""
@@ -44,7 +45,8 @@ class RobotModel:
         self._base = scene.add_frame(name, show_axes=False)
         self._links: dict[str, Any] = {}
         self._poses: dict[str, tuple[Array, Array]] = {}
-        visuals, collisions = read_visuals(urdf), read_visuals(urdf, "collision")
+        collisions = read_visuals(urdf, "collision")
+        visuals = read_visuals(urdf) if visuals is None else visuals
         at_rest = self._tree.poses({})
         ends = [np.linalg.norm(at_rest[one.link][0] + one.position) + _half(one) for one in (*visuals, *collisions)]
         self._reach_m = float(max(ends, default=0.1))

@@ -156,7 +156,9 @@ class ManipulationVerification(TaskVerification):
         name = column_in_engine(records)
         tried: Any = records[name][0]
         policy, trials = self.request.loaded, plans[name].trials
-        drivers = {self.request.name: policy, **({"expert": _expert(self.task, self.robot)} if self._has_expert else {})}
+        drivers = {self.request.name: policy}
+        if self.reality_baselines():
+            drivers["expert"] = _expert(self.task, self.robot)
         seed = self.request.seed
 
         def run(number: int) -> list[Recording]:
@@ -164,10 +166,6 @@ class ManipulationVerification(TaskVerification):
             return [_recorded(d, self.task, self.robot, one, seed, number, who) for who, d in drivers.items()]
 
         return replay_jointed(tried, choose(tried.success, tried.lost, tried.time_s), run, _APART_M)
-
-    @property
-    def _has_expert(self) -> bool:
-        return bool(self.reality_baselines())
 
     @staticmethod
     def record(policy: Any, trials: ArmTrials, task: Any, robot: Manipulator, seed: int) -> list[Recording]:

@@ -210,7 +210,9 @@ class FlightVerification(TaskVerification):
         found: dict[str, Any] = dict(records)
         flown, beside = next(iter(found.values()))
         result = outcome(flown, self.task.criteria)
-        return replay_flights(flown, beside, self.robot, self.task.criteria, choose(result.success, result.lost, result.error_m))
+        return replay_flights(
+            flown, beside, self.robot, self.task.criteria, choose(result.success, result.lost, result.error_m)
+        )
 
     @staticmethod
     def record(policy: Any, trials: Scenario, task: Any, robot: Quadrotor, seed: int) -> list[Recording]:

@@ -1,0 +1,98 @@
+"""What of a verification can be watched: a film, and a page in which its trials are played again."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rlstack.errors import UserError
+from rlstack.view.film import film, webp
+from rlstack.view.recording import ReplayedTrial
+from rlstack.view.replay import replay_page
+
+if TYPE_CHECKING:
+    from rlstack.verification.drawing import Plot
+    from rlstack.verification.task_verification import ColumnPlan, Records, TaskVerification
+
+FILM_NAME = "film.webp"
+
+_FILMED = ("Median", "Lost", "Failed", "Worst")
+"""Titles of the trials in a film, of which it has two: a usual one and a bad one."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What can be watched.
+
+    Args:
+        film: An animated WebP; empty: there is none.
+        page: An HTML page with the trials in 3D; empty: there is none.
+        missing: Why something is missing, in a sentence; empty: nothing is.
+    """
+
+    film: bytes = b""
+    page: str = ""
+    missing: str = ""
+
+
+def make_replay(
+    verifier: TaskVerification, records: Records, plans: Mapping[str, ColumnPlan], pictures: Sequence[Plot]
+) -> Replay:
+    """Return the replay of a verification; what cannot be made here is left out, as no figure depends on it.
+
+    Args:
+        verifier: The verification.
+        records: Its trials, by column.
+        plans: Its columns.
+        pictures: The plots of the report; the first that moves is the film.
+    """
+    missing: list[str] = []
+    trials: Sequence[ReplayedTrial] = ()
+    moving = next((one.png for one in pictures if one.kind == "gif"), None)
+    try:
+        trials = verifier.replay(records, plans)
+    except UserError as error:
+        missing.append(str(error))
+    seen, page = b"", ""
+    try:
+        if moving is not None:
+            seen = from_gif(moving)
+        elif trials:
+            seen = film(filmed(trials))
+    except UserError as error:
+        missing.append(str(error))
+    try:
+        page = replay_page(trials) if trials else ""
+    except UserError as error:
+        missing.append(str(error))
+    return Replay(seen, page, " ".join(dict.fromkeys(missing)))
+
+
+def filmed(trials: Sequence[ReplayedTrial]) -> list[ReplayedTrial]:
+    """Return the trials that are filmed: a usual one and a bad one, or what there is."""
+    named = [trial for title in _FILMED for trial in trials if trial.title.startswith(title)]
+    return (named or list(trials))[:2]
+
+
+def from_gif(data: bytes) -> bytes:
+    """Return an animated GIF as an animated WebP, of half the size.
+
+    Raises:
+        UserError: Pillow is not installed.
+    """
+    try:
+        import PIL.Image
+    except ImportError as error:
+        raise UserError("Films need Pillow, which is not installed: pip install 'rlstack[view]'.") from error
+    pictures, lasting = [], []
+    with PIL.Image.open(io.BytesIO(data)) as moving:
+        for number in range(getattr(moving, "n_frames", 1)):
+            moving.seek(number)
+            pictures.append(np.asarray(moving.convert("RGB")))
+            info: dict[Any, Any] = moving.info
+            lasting.append(int(info.get("duration", 80)))
+    return webp(pictures, lasting)
