@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlstack.verification.replay import Replay
+from rlstack.verification.report import Replay
 
 
 @pytest.fixture(autouse=True)

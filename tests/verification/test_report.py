@@ -22,8 +22,7 @@ from rlstack.verification.drawing import Plot
 from rlstack.verification.flight_plots import draw_flights
 from rlstack.verification.flight_score import score_flights
 from rlstack.verification.page import render, write_report
-from rlstack.verification.replay import Replay
-from rlstack.verification.report import IN_PROCESS_NAME, RECORD_NAME, Column, Verification, environment
+from rlstack.verification.report import IN_PROCESS_NAME, RECORD_NAME, Column, Replay, Verification, environment
 
 pytest.importorskip("matplotlib")
 

@@ -23,8 +23,8 @@ from rlstack.verification.page import write_report
 from rlstack.verification.parallel import run_trials
 from rlstack.verification.reality_plots import draw_reality
 from rlstack.verification.reality_runner import RealityGrid
-from rlstack.verification.replay import Replay, make_replay
-from rlstack.verification.report import Column, Verification, environment
+from rlstack.verification.replay import make_replay
+from rlstack.verification.report import Column, Replay, Verification, environment
 from rlstack.verification.schedule import Progress, Schedule
 from rlstack.verification.task_verification import ColumnPlan, Request, TaskVerification, known_planners
 from rlstack.verification.training_evaluation import verification_of

@@ -17,8 +17,7 @@ from rlstack.files import write_atomically
 from rlstack.policies.contract import Port
 from rlstack.verification.judgement import reached, requirement
 from rlstack.verification.reality_plots import REALITY
-from rlstack.verification.replay import FILM_NAME
-from rlstack.verification.report import PAGE_NAME, Column, Verification
+from rlstack.verification.report import FILM_NAME, PAGE_NAME, Column, Verification
 from rlstack.verification.scores import Figure
 
 if TYPE_CHECKING:

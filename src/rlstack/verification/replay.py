@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rlstack.errors import UserError
+from rlstack.verification.report import Replay
 from rlstack.view.film import film, webp
 from rlstack.view.recording import ReplayedTrial
 from rlstack.view.replay import replay_page
@@ -18,25 +18,8 @@ if TYPE_CHECKING:
     from rlstack.verification.drawing import Plot
     from rlstack.verification.task_verification import ColumnPlan, Records, TaskVerification
 
-FILM_NAME = "film.webp"
-
 _FILMED = ("Median", "Lost", "Failed", "Worst")
 """Titles of the trials in a film, of which it has two: a usual one and a bad one."""
-
-
-@dataclass(frozen=True)
-class Replay:
-    """What can be watched.
-
-    Args:
-        film: An animated WebP; empty: there is none.
-        page: An HTML page with the trials in 3D; empty: there is none.
-        missing: Why something is missing, in a sentence; empty: nothing is.
-    """
-
-    film: bytes = b""
-    page: str = ""
-    missing: str = ""
 
 
 def make_replay(

@@ -16,7 +16,6 @@ from rlstack.robots import RobotSpec
 from rlstack.tasks.bounds import Bounds
 from rlstack.verification.judgement import judge, requirement
 from rlstack.verification.reality import Reality
-from rlstack.verification.replay import Replay
 from rlstack.verification.scores import Figure, Score
 from rlstack.verification.transfer import TransferTable
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 RECORD_VERSION = 2
 """Incremented when a key of verify.json changes its meaning."""
 
-PAGE_NAME, RECORD_NAME = "report.html", "verify.json"
+PAGE_NAME, RECORD_NAME, FILM_NAME = "report.html", "verify.json", "film.webp"
 IN_PROCESS_NAME = "verify_in_process.json"
 """The record of trials without topics: it does not permit deployment, and must not replace one that does."""
 
@@ -72,6 +71,21 @@ class Column:
     def failures(self) -> list[str]:
         """Reasons why it does not pass, a sentence each; empty if it passes or is not judged."""
         return [] if self.bounds is None else judge(self.score, self.bounds)
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What can be watched.
+
+    Args:
+        film: An animated WebP; empty: there is none.
+        page: An HTML page with the trials in 3D; empty: there is none.
+        missing: Why something is missing, in a sentence; empty: nothing is.
+    """
+
+    film: bytes = b""
+    page: str = ""
+    missing: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
