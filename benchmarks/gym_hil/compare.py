@@ -31,7 +31,8 @@ from rlstack.training.algorithms.rlpd import RLPDSettings
 from rlstack.training.intervention_strategies import IntervenerSettings
 from rlstack.training.recipe import Recipe, recipe_to_yaml
 from rlstack.training.run import RECIPE
-from rlstack.training.run_folder import CHECKPOINT, load_checkpoint, save_checkpoint
+from rlstack.training.run_files import CHECKPOINT
+from rlstack.training.run_folder import load_checkpoint, save_checkpoint
 from rlstack.training.soft_actor_critic import SquashedActor
 from rlstack.verification.scores import wilson
 

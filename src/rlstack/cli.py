@@ -33,6 +33,9 @@ VERBS: dict[str, Verb] = {
     "export": Verb(
         "export the policy of a training run again, or a policy file as C or LEAPP", "bringup.train_commands:export"
     ),
+    "runs list": Verb("list training runs", "bringup.runs_commands:RunsList"),
+    "runs compare": Verb("compare training runs over seeds, with intervals", "bringup.runs_commands:RunsCompare"),
+    "runs plot": Verb("plot learning curves over seeds, with intervals", "bringup.runs_commands:RunsPlot"),
     "import": Verb(
         "make a policy file of a policy from elsewhere: rsl_rl, stable-baselines3",
         "bringup.import_command:Import",
@@ -72,6 +75,7 @@ VERBS: dict[str, Verb] = {
     "demo filter": Verb("find demonstrations that conflict with the others", "bringup.demo_commands:DemoFilter"),
     "demo import": Verb("convert ROS 2 bags into a dataset", "bringup.demo_commands:DemoImport"),
     "demo export": Verb("write a demonstration into a ROS 2 bag", "bringup.demo_commands:DemoExport"),
+    "init": Verb("write a workspace of your own: robot, task, recipe, launch file", "bringup.scaffold.commands:Init"),
     "new robot": Verb("write a robot file to start from", "bringup.scaffold.commands:NewRobot"),
     "new task": Verb("write a task to start from", "bringup.scaffold.commands:NewTask"),
     "new recipe": Verb("write a recipe to start from", "bringup.scaffold.commands:NewRecipe"),

@@ -83,6 +83,19 @@ def test_a_workspace_finds_everything(mode: str, tmp_path: Path) -> None:
     assert "0." in version
 
 
+def test_a_workspace_of_ones_own_builds(tmp_path: Path) -> None:
+    from rlstack.bringup.scaffold.workspace import write_workspace
+
+    write_workspace(tmp_path / "src" / "own_rover", kind="wheeled_base")
+    build(tmp_path)
+    share = tmp_path / "install" / "own_rover" / "share"
+    assert (share / "ament_index" / "resource_index" / "packages" / "own_rover").is_file()
+    assert (share / "own_rover" / "launch" / "deploy.launch.py").is_file()
+    names = "from importlib.metadata import entry_points as e; print(*(i.value for i in e(group='rlstack.robots')))"
+    (found,) = in_workspace(tmp_path, f'python -c "{names}"')
+    assert "own_rover.robots" in found
+
+
 def test_the_copy_has_what_the_checkout_has(tmp_path: Path) -> None:
     names = {path.name for path in copy_of_checkout(tmp_path / "copy").iterdir()}
     assert {"src", "launch", "package.xml", "setup.py", "setup.cfg", "resource"} <= names

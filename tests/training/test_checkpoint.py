@@ -13,7 +13,8 @@ import pytest
 import torch
 
 from rlstack.errors import UserError
-from rlstack.training.run_folder import CHECKPOINT, load_checkpoint, save_checkpoint
+from rlstack.training.run_files import CHECKPOINT
+from rlstack.training.run_folder import load_checkpoint, save_checkpoint
 
 
 def state(number: int, size: int = 1000) -> dict:

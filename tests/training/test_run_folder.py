@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.training.run_folder import RECIPE, RUN_LOCK, create_folder, is_unused, lock_folder, room_needed
+from rlstack.training.run_files import RECIPE, RUN_LOCK
+from rlstack.training.run_folder import create_folder, is_unused, lock_folder, room_needed
 
 HOLD = """
 import sys

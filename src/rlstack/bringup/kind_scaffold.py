@@ -29,6 +29,7 @@ class KindScaffold:
         transition: What a reward term takes, likewise; ``Transition`` in ``task_body`` stands for its name.
         task_body: Fields and methods of a new task's class, which add one reward term.
         measure: How to find each value, by its keys in the robot file with dots; a section's sentence covers its keys.
+        short: Options, each with its value, with which the recipe trains for a moment, in tests.
     """
 
     robot: str
@@ -37,6 +38,7 @@ class KindScaffold:
     transition: str
     task_body: str
     measure: Mapping[str, str]
+    short: tuple[str, ...]
 
     def how(self, keys: str) -> str:
         """Return how to find the value under ``keys``, or an empty string."""

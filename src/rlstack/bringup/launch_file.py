@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import os
+import runpy
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rlstack.bringup.node_process import Process, System, python_module
 from rlstack.errors import UserError, unknown_name
 from rlstack.processes import STARTED_BY
+from rlstack.resources import find_resource
 
 if TYPE_CHECKING:
     from launch import LaunchDescription
@@ -78,6 +80,28 @@ class LaunchFile:
             DeclareLaunchArgument(a.name, default_value=a.default, description=a.description) for a in self.arguments
         ]
         return LaunchDescription([*declared, OpaqueFunction(function=start)])
+
+
+def shipped(name: str, **defaults: str) -> LaunchFile:
+    """Return a launch file that ships with rlstack, for one of your own.
+
+    Args:
+        name: Its name, such as ``deploy``.
+        defaults: Other defaults of its arguments, as text.
+
+    Raises:
+        UserError: It is not there, or has no such argument.
+    """
+    path = find_resource(f"launch/{name}.launch.py")
+    if path is None:
+        raise UserError(
+            f"There is no launch file {name}.launch.py in rlstack: `rlstack doctor` checks the installation."
+        )
+    file: LaunchFile = runpy.run_path(str(path))["LAUNCH_FILE"]
+    names = [argument.name for argument in file.arguments]
+    if wrong := [one for one in defaults if one not in names]:
+        raise unknown_name("launch argument", wrong[0], names)
+    return replace(file, arguments=tuple(replace(a, default=defaults.get(a.name, a.default)) for a in file.arguments))
 
 
 def launch_actions(system: System, absolute: bool = False) -> list[Any]:

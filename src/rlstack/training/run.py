@@ -29,10 +29,8 @@ from rlstack.training.export import PolicyGraph, TorchPolicy, export_policy, mak
 from rlstack.training.interrupt import deferred_interrupt
 from rlstack.training.intervention_strategies import needs_human
 from rlstack.training.recipe import Recipe, recipe_to_yaml
+from rlstack.training.run_files import FIGURES, POLICY, RECIPE
 from rlstack.training.run_folder import (
-    FIGURES,
-    POLICY,
-    RECIPE,
     create_folder,
     exists_already,
     is_unused,

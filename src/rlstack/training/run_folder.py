@@ -20,12 +20,7 @@ from rlstack.data.replay.storage import LOCK_FILE, SPEC_FILE
 from rlstack.errors import UserError
 from rlstack.files import check_folder, lock, write_atomically
 from rlstack.training.recipe import Recipe, read_recipe
-
-RECIPE, CHECKPOINT, POLICY, FIGURES = "recipe.yaml", "checkpoint.pt", "policy.onnx", "training.json"
-
-RUN_LOCK = "run.lock"
-"""Lock file of the training process."""
-
+from rlstack.training.run_files import CHECKPOINT, FIGURES, POLICY, RECIPE, RUN_LOCK
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 """What a disk answers that is full, over its quota, gone read-only or broken."""

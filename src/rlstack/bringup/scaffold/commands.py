@@ -1,4 +1,4 @@
-"""The commands `rlstack new robot`, `new task` and `new recipe`: options and entry points."""
+"""The commands `rlstack new robot`, `new task`, `new recipe` and `init`: options and entry points."""
 
 from __future__ import annotations
 
@@ -104,14 +104,40 @@ class NewRecipe:
 
     def run(self) -> int:
         """Write the file and print what comes next."""
-        from rlstack.bringup.scaffold.recipe_file import recipe_text, source_of
+        from rlstack.bringup.scaffold.recipe_file import check_fit, recipe_text, source_of
         from rlstack.bringup.scaffold.task_file import usable_name
         from rlstack.training.recipe import recipe_files
 
         usable_name(self.name, list(recipe_files()), "recipe")
         source = source_of(self.from_, self.kind, self.task, self.robot)
+        check_fit(source, self.task, self.robot)
         path = write_new(Path(f"{self.name}.yaml"), recipe_text(self.name, source, self.task, self.robot))
         say(path, "change its settings", f"rlstack train {path} --show-task", f"rlstack train {path}")
+        return 0
+
+
+@dataclass(frozen=True)
+class Init:
+    """Write a workspace of your own: a Python and ROS 2 package with a robot, a task, a recipe and a launch file.
+
+    `pip install -e FOLDER` or `colcon build` installs it; robot and task are then known by name. Nothing is
+    overwritten.
+    """
+
+    folder: tyro.conf.Positional[Path]
+    """The folder, which must not exist; its name is the package's: lower-case letters, digits and _."""
+    kind: _Kind = ""
+    """For quadrotor, wheeled_base, manipulator or quadruped; default: quadrotor."""
+    from_: _Source = ""
+    """The robot whose values its robot starts with, a name or a file; default: one of the kind."""
+
+    def run(self) -> int:
+        """Write the folder and print what comes next."""
+        from rlstack.bringup.scaffold.workspace import write_workspace
+
+        files = write_workspace(self.folder.expanduser(), self.kind, self.from_)
+        print(f"Wrote {self.folder}: {len(files)} files, explained in its README.md.")
+        print(f"Next:    cd {self.folder} && pip install --no-build-isolation -e .")
         return 0
 
 

@@ -51,7 +51,28 @@ def _task_of(path: Path) -> str:
     return found[1] if found else ""
 
 
-def recipe_text(name: str, source: str, task: str = "", robot: str = "") -> str:
+def check_fit(source: str, task: str, robot: str) -> None:
+    """Refuse a task or robot, by name or file, that the settings of the recipe ``source`` do not fit.
+
+    Raises:
+        UserError: Why they do not, or the source is unknown.
+    """
+    load_recipe(source)
+    data = parse_yaml(_text_of(source), source)
+    data.update({key: name for key, name in (("task", task), ("robot", robot)) if name})
+    try:
+        recipe_from_data(data, source)
+        load_robot(data["robot"])
+    except UserError as error:
+        raise UserError(f"The recipe {source} does not fit: {error} Start from another one with --from.") from error
+
+
+def _text_of(source: str) -> str:
+    path = Path(source) if source.endswith((".yaml", ".yml")) else recipe_files()[source]
+    return read_text(path, "the recipe")
+
+
+def recipe_text(name: str, source: str, task: str = "", robot: str = "", path: str = "") -> str:
     """Return the text of a recipe called ``name`` with the settings of the recipe ``source``.
 
     Args:
@@ -59,26 +80,15 @@ def recipe_text(name: str, source: str, task: str = "", robot: str = "") -> str:
         source: A recipe's name or file.
         task: Another task, by name or file.
         robot: Another robot, by name or file.
-
-    Raises:
-        UserError: The source is unknown, or does not fit the task or robot.
+        path: Where it is going to be; default: NAME.yaml.
     """
-    load_recipe(source)
-    path = source if source.endswith((".yaml", ".yml")) else str(recipe_files()[source])
-    text = read_text(path, "the recipe")
     given = {"name": name, "task": task, "robot": robot}
-    data = parse_yaml(text, f"the recipe {path}")
-    check = {**data, **{key: content for key, content in given.items() if content}}
-    try:
-        recipe_from_data(check, name)
-        load_robot(check["robot"])
-    except UserError as error:
-        raise UserError(f"The recipe {source} does not fit: {error} Start from another one with --from.") from error
+    path = path or f"{name}.yaml"
     head = [
-        f"# {name}: a recipe with the settings of {source}. It trains as it is: rlstack train {name}.yaml",
-        f"# Keys that are left out have their defaults; `rlstack train {name}.yaml --help` shows all of them.",
+        f"# {name}: a recipe with the settings of {source}. It trains as it is: rlstack train {path}",
+        f"# Keys that are left out have their defaults; `rlstack train {path} --help` shows all of them.",
     ]
-    return "\n".join([*head, *_annotated(text, given)]) + "\n"
+    return "\n".join([*head, *_annotated(_text_of(source), given)]) + "\n"
 
 
 def _annotated(text: str, given: Mapping[str, str]) -> list[str]:

@@ -101,5 +101,5 @@ def usable_name(name: str, taken: Container[str], what: str) -> None:
         )
     if name in taken:
         raise UserError(f"NAME: rlstack has a {what} {name} already: choose another name, such as my_{name}.")
-    if what == "task" and importlib.util.find_spec(name) is not None:
+    if what in ("task", "package") and importlib.util.find_spec(name) is not None:
         raise UserError(f"NAME: a Python module is called {name} already: choose another name, such as my_{name}.")

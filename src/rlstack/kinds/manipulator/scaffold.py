@@ -67,4 +67,5 @@ SCAFFOLD = KindScaffold(
         "limits.workspace_max_m": "m: the opposite corner",
         "limits.tool_velocity_m_s": "m/s: your choice; fast enough to hurt is above 0.25",
     },
+    short=("--steps", "64", "--envs", "2", "--selection.episodes", "2"),
 )

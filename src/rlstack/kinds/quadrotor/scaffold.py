@@ -58,4 +58,5 @@ SCAFFOLD = KindScaffold(
         " odometry's error",
         "limits.geofence_max_m": "m in odom: the opposite corner",
     },
+    short=("--steps", "2048", "--envs", "64", "--selection.episodes", "4"),
 )

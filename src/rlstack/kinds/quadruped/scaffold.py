@@ -26,4 +26,5 @@ SCAFFOLD = KindScaffold(
         "crouching_rad": "rad by joint: the posture in which it lies safely",
         "limits.tilt_rad": "rad: the guard takes over beyond it",
     },
+    short=("--steps", "64", "--envs", "2", "--selection.episodes", "2"),
 )

@@ -66,4 +66,5 @@ SCAFFOLD = KindScaffold(
         "limits.geofence_min_m": "m in odom, x and y: corner of the area that it may drive in",
         "limits.geofence_max_m": "m in odom: the opposite corner",
     },
+    short=("--steps", "1600", "--envs", "32", "--selection.episodes", "4", "--task-settings.maps.count", "6"),
 )

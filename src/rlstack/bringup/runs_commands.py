@@ -1,0 +1,179 @@
+"""The commands `rlstack runs list`, `runs compare` and `runs plot`: options and entry points."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from rlstack.errors import UserError
+
+if TYPE_CHECKING:
+    from rlstack.training.run_summaries import RunSummary
+
+_Folders = tyro.conf.Positional[tuple[Path, ...]]
+_Groups = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=FOLDERS ...")]
+_File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
+
+
+@dataclass(frozen=True)
+class RunsList:
+    """List training runs: name, task, robot, date, steps, success, seconds, and whether they finished."""
+
+    folders: _Folders = (Path("runs"),)
+    """Runs, or folders with runs in them."""
+    json: _File = None
+    """Write the list to this file as well."""
+
+    def run(self) -> int:
+        """Print the table."""
+        from rlstack.files import write_json
+        from rlstack.training.run_summaries import find_runs
+
+        runs = find_runs(self.folders)
+        names = ("run", "name", "task", "robot", "date", "steps", "success", "seconds", "finished")
+        print(_table([names, *(_row(run) for run in runs)]))
+        if self.json is not None:
+            data = [{**asdict(run), "folder": str(run.folder), "began": run.began.isoformat()} for run in runs]
+            write_json(self.json, data)
+        return 0
+
+
+@dataclass(frozen=True)
+class RunsCompare:
+    """Compare runs over seeds: interquartile mean with its 95% interval, and probability of improvement.
+
+    As Agarwal et al. propose for few runs (NeurIPS 2021, arXiv 2108.13264): the interquartile mean is that of the
+    middle half of all scores; intervals are percentiles of a bootstrap of 10,000 samples, stratified by task.
+    """
+
+    folders: _Folders = (Path("runs"),)
+    """Runs, or folders with runs in them; those with the same name are a group."""
+    group: _Groups = ()
+    """Groups by another name: tuned=runs/tuned-* plain=runs/a,runs/b. FOLDERS are not read then."""
+    figure: str = "success"
+    """Figure of the best policy's evaluation, as in training.json."""
+    lower: bool = False
+    """Whether a lower figure is better, such as an error."""
+    json: _File = None
+    """Write the figures to this file as well."""
+
+    def run(self) -> int:
+        """Print the table, beside the first group."""
+        from rlstack.files import write_json
+        from rlstack.training.run_statistics import interquartile_mean, probability_of_improvement
+
+        scores = {name: _scores(name, runs, self.figure) for name, runs in _grouped(self.folders, self.group).items()}
+        first, sign = next(iter(scores)), -1.0 if self.lower else 1.0
+        rows: list[Sequence[str]] = [("group", "runs", f"{self.figure} (95%)", f"better than {first} (95%)")]
+        data: dict[str, Any] = {}
+        for name, own in scores.items():
+            middle = interquartile_mean(list(own.values()))
+            shared = [task for task in own if task in scores[first]]
+            better = None
+            if name != first and shared:
+                ours, theirs = ([sign * one[task] for task in shared] for one in (own, scores[first]))
+                better = probability_of_improvement(ours, theirs)
+            count = sum(map(len, own.values()))
+            data[name] = {"runs": count, self.figure: asdict(middle), "better": asdict(better) if better else None}
+            rows.append((name, str(count), f"{middle:.4g}", f"{better:.0%}" if better else "-"))
+        print(_table(rows))
+        if min(one["runs"] for one in data.values()) < 3:
+            print("\nGroups of one or two runs: their intervals say nothing. Train more seeds (--seed).")
+        if self.json is not None:
+            write_json(self.json, data)
+        return 0
+
+
+@dataclass(frozen=True)
+class RunsPlot:
+    """Plot learning curves: a figure of each evaluation over the steps, by group, with 95% intervals over runs."""
+
+    folders: _Folders = (Path("runs"),)
+    """Runs, or folders with runs in them; those with the same name are a group."""
+    group: _Groups = ()
+    """Groups by another name, as for `rlstack runs compare`."""
+    figure: str = "success"
+    """Figure of training.json's evaluations."""
+    out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("curves.png")
+    """The picture, .png or .svg."""
+
+    def run(self) -> int:
+        """Draw and write the picture."""
+        from rlstack.files import check_folder, write_atomically
+        from rlstack.training.run_plots import learning_curves
+
+        kind = self.out.suffix.removeprefix(".")
+        if kind not in ("png", "svg"):
+            raise UserError(f"--out {self.out}: its name must end in .png or .svg.")
+        check_folder(self.out.expanduser().parent, "--out")
+        groups = _grouped(self.folders, self.group)
+        write_atomically(self.out.expanduser(), learning_curves(groups, self.figure, kind), what="the picture")
+        print(self.out)
+        return 0
+
+
+def _grouped(folders: Sequence[Path], groups: Sequence[str]) -> dict[str, list[RunSummary]]:
+    """Return runs by group: as given, or by their recipes' names.
+
+    Raises:
+        UserError: A group is not NAME=FOLDERS, matches nothing, or no run is there.
+    """
+    from rlstack.training.run_summaries import find_runs
+
+    found: dict[str, list[RunSummary]] = {}
+    for text in groups:
+        name, equals, patterns = text.partition("=")
+        if not (name and equals and patterns):
+            raise UserError(f"--group: {text!r} is not allowed: give NAME=FOLDERS, such as tuned=runs/tuned-*.")
+        matched = [Path(one) for pattern in patterns.split(",") for one in sorted(glob.glob(pattern))]
+        if not matched:
+            raise UserError(f"--group: {text!r} matches no folder.")
+        found[name] = find_runs(matched)
+    if not groups:
+        for run in find_runs(folders):
+            found.setdefault(run.name, []).append(run)
+    return found
+
+
+def _scores(name: str, runs: Sequence[RunSummary], figure: str) -> dict[tuple[str, str], Any]:
+    """Return the figure of a group's runs by task and robot; runs that have not ended are left out.
+
+    Raises:
+        UserError: No run has the figure.
+    """
+    import numpy as np
+
+    by_task: dict[tuple[str, str], list[float]] = {}
+    for run in runs:
+        if (score := run.figure(figure)) is not None:
+            by_task.setdefault((run.task, run.robot), []).append(score)
+    if not by_task:
+        known = sorted({key for run in runs for key in run.figures.get("evaluation", {})})
+        raise UserError(f"No run of {name} has the figure {figure}. Figures: {', '.join(known) or 'none yet'}.")
+    return {task: np.array(scores) for task, scores in by_task.items()}
+
+
+def _row(run: RunSummary) -> tuple[str, ...]:
+    success, seconds = run.figure("success"), run.figures.get("seconds")
+    ended = "yes" if run.finished else "no" if run.figures else "not yet"
+    return (
+        str(run.folder),
+        run.name,
+        Path(run.task).name,
+        Path(run.robot).name,
+        f"{run.began:%Y-%m-%d %H:%M}",
+        f"{run.figures['steps']:,}" if "steps" in run.figures else "-",
+        "-" if success is None else f"{100 * success:.1f}%",
+        "-" if seconds is None else f"{seconds:.0f}",
+        ended,
+    )
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)

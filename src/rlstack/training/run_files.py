@@ -1,0 +1,6 @@
+"""Names of the files in a run's folder."""
+
+RECIPE, CHECKPOINT, POLICY, FIGURES = "recipe.yaml", "checkpoint.pt", "policy.onnx", "training.json"
+
+RUN_LOCK = "run.lock"
+"""Lock file of the training process."""

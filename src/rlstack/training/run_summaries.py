@@ -1,0 +1,93 @@
+"""What finished and unfinished runs are, read from their folders without torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from rlstack.errors import UserError
+from rlstack.training.run_files import FIGURES, RECIPE
+from rlstack.yaml_files import read_yaml
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """One run.
+
+    Args:
+        folder: Its folder.
+        name: Of its recipe, which runs over several seeds share.
+        task, robot, algorithm, seed: As in its recipe.
+        began: When its folder was written.
+        figures: Those of training.json; empty while it trains, or if it was killed.
+    """
+
+    folder: Path
+    name: str
+    task: str
+    robot: str
+    algorithm: str
+    seed: int
+    began: datetime
+    figures: dict[str, Any]
+
+    @property
+    def finished(self) -> bool:
+        """Whether it trained to its last step."""
+        return bool(self.figures.get("finished"))
+
+    def figure(self, name: str) -> float | None:
+        """Return a figure of its best policy's evaluation, such as ``success``; None if it has none."""
+        found = self.figures.get("evaluation", {}).get(name)
+        return None if found is None else float(found)
+
+    def curve(self, name: str) -> tuple[list[float], list[float]]:
+        """Return steps and a figure of each evaluation, in order."""
+        rows = [row for row in self.figures.get("evaluations", ()) if name in row]
+        return [float(row["step"]) for row in rows], [float(row[name]) for row in rows]
+
+
+def find_runs(folders: Sequence[Path]) -> list[RunSummary]:
+    """Return the runs that are, or are anywhere in, ``folders``, by name and seed.
+
+    Raises:
+        UserError: A folder is not there, or no run is in any of them.
+    """
+    for folder in folders:
+        if not folder.is_dir():
+            raise UserError(f"There is no folder {folder}: name a run's folder, or one with runs in it.")
+    recipes = dict.fromkeys(path for folder in folders for path in sorted(folder.rglob(RECIPE)))
+    runs = [_run(path) for path in recipes]
+    if not runs:
+        raise UserError(f"No run is in {', '.join(map(str, folders))}: `rlstack train RECIPE` makes one.")
+    return sorted(runs, key=lambda run: (run.name, run.seed, str(run.folder)))
+
+
+def _run(recipe: Path) -> RunSummary:
+    data = read_yaml(recipe, "the recipe")
+    if not isinstance(data, dict) or not {"name", "task", "robot"} <= set(data):
+        raise UserError(f"{recipe} is no run's recipe: name, task or robot is missing.")
+    return RunSummary(
+        folder=recipe.parent,
+        name=str(data["name"]),
+        task=str(data["task"]),
+        robot=str(data["robot"]),
+        algorithm=str(data.get("algorithm", "ppo")),
+        seed=int(data.get("seed", 0)),
+        began=datetime.fromtimestamp(recipe.stat().st_mtime),
+        figures=_figures(recipe.with_name(FIGURES)),
+    )
+
+
+def _figures(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read: {error}. Train again, or move the run away.") from error
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,79 @@
+"""`rlstack runs`: what it says of folders as training leaves them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rlstack import cli
+
+
+def write_run(folder: Path, name: str, seed: int, success: float, ended: bool = True) -> None:
+    folder.mkdir(parents=True)
+    (folder / "recipe.yaml").write_text(f"name: {name}\ntask: quadrotor_hover\nrobot: crazyflie\nseed: {seed}\n")
+    if ended:
+        rows = [{"step": 100, "success": success / 2}, {"step": 200, "success": success}]
+        figures = {"finished": True, "steps": 200, "seconds": 61.4, "evaluation": rows[-1], "evaluations": rows}
+        (folder / "training.json").write_text(json.dumps(figures))
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for seed, success in enumerate((0.5, 0.6, 0.7, 0.8)):
+        write_run(tmp_path / "runs" / f"plain-{seed}", "plain", seed, success)
+        write_run(tmp_path / "runs" / f"tuned-{seed}", "tuned", seed, success + 0.15)
+    write_run(tmp_path / "runs" / "tuned-9", "tuned", 9, 0.0, ended=False)
+    return tmp_path / "runs"
+
+
+def test_runs_are_listed_with_those_that_have_not_ended(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["runs", "list", "--json", "list.json"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 10 and lines[0].split()[:2] == ["run", "name"]
+    assert lines[1].split()[:4] == ["runs/plain-0", "plain", "quadrotor_hover", "crazyflie"]
+    assert lines[1].split()[-4:] == ["200", "50.0%", "61", "yes"]
+    assert lines[-1].endswith("not yet")
+    assert len(json.loads(Path("list.json").read_text())) == 9
+
+
+def test_groups_are_compared_over_seeds(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["runs", "compare"]) == 0
+    _, plain, tuned = capsys.readouterr().out.splitlines()
+    assert plain.split()[:3] == ["plain", "4", "0.65"] and plain.endswith("-")
+    assert tuned.split()[:3] == ["tuned", "4", "0.8"]
+    assert "81% [" in tuned, "13 of 16 pairs are better"
+    words = ["--group", "one=runs/plain-*", "two=runs/tuned-0,runs/tuned-1", "--lower", "--json", "figures.json"]
+    assert cli.main(["runs", "compare", *words]) == 0
+    assert "intervals say nothing" in capsys.readouterr().out
+    figures = json.loads(Path("figures.json").read_text())
+    assert figures["two"]["runs"] == 2 and figures["two"]["better"]["value"] < 0.5
+
+
+@pytest.mark.parametrize(("name", "start"), [("curves.png", b"\x89PNG"), ("curves.svg", b"<?xml")])
+def test_curves_are_drawn(name: str, start: bytes, runs: Path) -> None:
+    assert cli.main(["runs", "plot", "--out", name]) == 0
+    assert Path(name).read_bytes().startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["list", "nowhere"], "There is no folder nowhere"),
+        (["compare", "--figure", "speed"], "Figures: step, success"),
+        (["compare", "--group", "plain"], "give NAME=FOLDERS"),
+        (["compare", "--group", "x=runs/none-*"], "matches no folder"),
+        (["plot", "--out", "curves.pdf"], "must end in .png or .svg"),
+        (["plot", "--figure", "speed"], "No run has evaluations"),
+    ],
+)
+def test_bad_input(words: list[str], said: str, runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["runs", *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_folder_without_runs_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["runs", "list", str(tmp_path)]) == 2
+    assert "`rlstack train RECIPE` makes one" in capsys.readouterr().err
