@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 import tyro
 
-from rlstack.bringup.view_process import person_watches
 from rlstack.errors import UserError, unknown_name
+from rlstack.view.watching import person_watches
 
 _Folder = tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="DATASET")]]
 _Out = Annotated[Path, tyro.conf.arg(metavar="FOLDER")]

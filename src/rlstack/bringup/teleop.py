@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from rlstack.bringup.node_process import Parameter, Process, System, on_simulated_time
-from rlstack.bringup.view_process import person_watches, with_view
+from rlstack.bringup.view_process import with_view
 from rlstack.errors import UserError, unknown_name
 from rlstack.nodes.shutdown import shut_down
+from rlstack.view.watching import person_watches
 
 if TYPE_CHECKING:
     from rlstack.robots import RobotSpec

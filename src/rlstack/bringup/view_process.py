@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from dataclasses import replace
 
 from rlstack.bringup.node_process import Parameter, Process, System
 from rlstack.errors import UserError
+from rlstack.view.watching import can_view
 
 _INSTALL = "pip install 'rlstack[view]'"
-
-
-def can_view() -> bool:
-    """Return whether the browser view is installed."""
-    return importlib.util.find_spec("viser") is not None
-
-
-def person_watches() -> bool:
-    """Return whether a person sits at the terminal, and the browser view is installed."""
-    return sys.stdout.isatty() and can_view()
 
 
 def with_view(system: System, host: str = "") -> System:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,10 +16,12 @@ import tyro
 from rlstack.errors import UserError
 from rlstack.files import write_atomically
 from rlstack.training.recipe import Recipe, check_recipe, load_recipe, recipe_files, switched
+from rlstack.view.watching import person_watches
 
 if TYPE_CHECKING:
     from rlstack.training.human_intervention import Devices
     from rlstack.training.run import Result
+    from rlstack.training.training_view import TrainingView
 
 Chosen = TypeVar("Chosen")
 
@@ -38,6 +41,10 @@ class TrainOptions(Generic[Chosen]):
     """The run's folder, which must not exist yet; default: the next free runs/<name>-NNN."""
     json: _File = None
     """Also write the final figures to this file (JSON)."""
+    view: bool = False
+    """Show curves and the best policy so far in a browser; at a terminal, where the view is installed, the default."""
+    no_view: bool = False
+    """Show nothing in a browser."""
     show_task: bool = False
     """Print the task's inputs, actions, rewards and pass criteria, and exit without training."""
 
@@ -126,12 +133,18 @@ def train_command(words: Sequence[str], devices: Devices | None = None) -> int:
 
         print(describe_task(options_.recipe.task_settings, load_robot(options_.recipe.robot)), end="")
         return 0
-    result = train(options_.recipe, options_.out, devices)
+    view = options_.view or (person_watches() and not options_.no_view)
+    result = train(options_.recipe, options_.out, devices, view)
     return report(result, options_.json)
 
 
-def train(recipe: Recipe[Any, Any], out: Path | None = None, devices: Devices | None = None) -> Result:
-    """Train a recipe with a progress display, in ``out`` or the next free folder under runs/; see :func:`run.start`."""
+def train(
+    recipe: Recipe[Any, Any], out: Path | None = None, devices: Devices | None = None, view: bool = False
+) -> Result:
+    """Train a recipe with a progress display, in ``out`` or the next free folder under runs/; see :func:`run.start`.
+
+    With ``view``, in a browser, too.
+    """
     from rlstack.training import run
     from rlstack.training.progress import ProgressDisplay
     from rlstack.training.run_folder import new_folder
@@ -146,12 +159,31 @@ def train(recipe: Recipe[Any, Any], out: Path | None = None, devices: Devices | 
         )
 
     try:
-        with ProgressDisplay() as display:
-            return run.start(recipe, folder, display, devices, announce)
+        with ExitStack() as stack:
+            watched = stack.enter_context(_opened(recipe)) if view else None
+            display = stack.enter_context(ProgressDisplay())
+
+            def show(progress: run.Progress) -> None:
+                display(progress)
+                if watched is not None:
+                    watched.progress(progress)
+
+            return run.start(recipe, folder, show, devices, announce, None if watched is None else watched.best)
     except KeyboardInterrupt:
         if folder.exists():
             print(f"Stopped at once. Resume: rlstack train --resume {folder}", file=sys.stderr)
         raise
+
+
+def _opened(recipe: Recipe[Any, Any]) -> TrainingView:
+    """Return the browser view of a run, and say where it is."""
+    from rlstack.robots import load_robot
+    from rlstack.training.training_view import TrainingView
+
+    task = recipe.task_settings
+    opened = TrainingView(task, task.reference(load_robot(recipe.robot)))
+    print(f"Open {opened.url} in a browser to see the training.", flush=True)
+    return opened
 
 
 def export_command(words: Sequence[str]) -> int:

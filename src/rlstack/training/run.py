@@ -95,6 +95,8 @@ class Result:
 
 
 OnProgress = Callable[[Progress], None]
+OnBest = Callable[[PolicyGraph, Any, int], None]
+"""Called with the graph of a new best policy, its contract, and the steps so far."""
 
 
 def start(
@@ -103,6 +105,7 @@ def start(
     on_progress: OnProgress | None = None,
     devices: Devices | None = None,
     on_start: Callable[[Path], None] = lambda folder: None,
+    on_best: OnBest | None = None,
 ) -> Result:
     """Train ``recipe`` in a new ``folder`` until its last step, or until Ctrl-C, which saves and returns.
 
@@ -110,7 +113,7 @@ def start(
 
     Ctrl-C stops after the iteration, so that the saved run resumes exactly; a second one raises ``KeyboardInterrupt``
     at once and leaves the previous checkpoint. ``on_progress`` may also raise it to stop.
-    ``on_start`` is called once all is checked and the folder is there.
+    ``on_start`` is called once all is checked and the folder is there, ``on_best`` with each new best policy.
     ``devices`` creates the teleoperation device if the recipe has human intervention.
 
     A run that ends before its first iteration leaves no folder, unless it has demonstrations.
@@ -121,6 +124,7 @@ def start(
     if folder.exists():
         raise exists_already(folder)
     run = _Run(recipe, folder)
+    run.on_best = on_best
     run.check()
     with _human_intervention(run, devices) as operator, create_folder(folder):
         on_start(folder)
@@ -207,6 +211,7 @@ class _Run:
         self.setup_cpu_seconds = 0.0
         self.evaluations: list[dict[str, float]] = []
         self.success: float | None = None
+        self.on_best: OnBest | None = None
         self.best: dict[str, Any] = {}
         """``actor`` (weights), ``rank``, ``step`` and ``figures`` of the best policy so far."""
 
@@ -320,6 +325,8 @@ class _Run:
         self.success, rank = found.success, list(found.rank)
         if not self.best or rank > self.best["rank"]:
             self.best = {"actor": actor.state_dict(), "rank": rank, "step": self._steps(), "figures": found.figures}
+            if self.on_best is not None:
+                self.on_best(graph, policy.contract, self._steps())
         self.evaluations.append({"step": self._steps(), "cpu_seconds": round(learning, 2), **found.figures})
         took = time.process_time() - begin
         self.cpu_seconds += took
