@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from rlstack.bringup.view_process import person_watches
+from rlstack.view.watching import person_watches
 
 _File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
 _Goal = Annotated[tuple[float, ...] | None, tyro.conf.arg(metavar="X Y [Z]")]

@@ -266,7 +266,7 @@ def _labelled(picture: Picture, trial: ReplayedTrial, time_s: float, faster: flo
     image = _pillow().fromarray(picture)
     draw: Any = ImageDraw.Draw(image)
     font, small = ImageFont.load_default(15), ImageFont.load_default(13)
-    pace = "" if faster <= 1.01 else f", {faster:.1f} x"
+    pace = "" if faster < 1.05 else f", {faster:.1f} x"
     draw.text((12, 8), f"{trial.title}", fill=_INK, font=font)
     draw.text((image.width - 12, 8), f"{time_s:.1f} s{pace}", fill=_INK, font=small, anchor="ra")
     said = next((take.instruction for take in trial.takes if take.instruction), "")

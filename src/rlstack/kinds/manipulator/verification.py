@@ -37,7 +37,7 @@ from rlstack.verification.training_evaluation import Evaluation
 from rlstack.verification.trial_records import ManipulationRecord
 from rlstack.view.recording import Recording, ReplayedTrial, choose
 
-_APART_M = 1.3
+_APART_M = 1.0
 """Distance at which arms are drawn beside each other."""
 
 LEAST_IN_ENGINES = 10
