@@ -40,7 +40,7 @@ FLOORS = {
     **dict.fromkeys(("training", "importers"), 5),
     "nodes": 6,
     **dict.fromkeys(("bringup", "environments"), 7),
-    **dict.fromkeys(("cli", "__main__"), 8),
+    **dict.fromkeys(("cli", "completion", "__main__"), 8),
 }
 """What is at the top of rlstack, and the floor it is on; on one floor, nothing may need each other in a circle."""
 

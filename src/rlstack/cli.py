@@ -92,6 +92,7 @@ VERBS: dict[str, Verb] = {
         "train a vision-language-action policy on Meta-World, try a checkpoint on LIBERO",
         "bringup.vla_bench:BenchVla",
     ),
+    "completion": Verb("print a script that completes commands in bash, zsh or fish", "completion:Completion"),
     "doctor": Verb(
         "check the installation: what is missing, and how to install it", "bringup.installation_commands:Doctor"
     ),
