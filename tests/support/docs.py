@@ -12,7 +12,7 @@ from rlstack.interfaces import signals, topics
 from rlstack.nodes.parameters import Parameter
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 _FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
@@ -30,6 +30,12 @@ def blocks(page: str | Path, language: str) -> list[str]:
         if kind == language:
             found.append("\n".join(line.removeprefix(indent) for line in body.split("\n")))
     return found
+
+
+def files(page: str | Path) -> dict[str, str]:
+    """Return the files that a page tells its reader to save: the block after the paragraph "Save this as `NAME`"."""
+    saved = re.finditer(r"Save this as `([\w.]+)`.*?\n\n```\w+\n(.*?)^```$", text(page), re.MULTILINE | re.DOTALL)
+    return {found[1]: found[2] for found in saved}
 
 
 def prose(page: str | Path) -> str:
