@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import socket
+from urllib.parse import quote
 
 import pytest
 
@@ -43,6 +44,21 @@ def test_the_token_is_asked_for_once_and_kept_in_a_cookie() -> None:
     kept = cookie.removeprefix("Set-Cookie: ").split(";")[0]
     assert "HttpOnly" in cookie and "SameSite=Strict" in cookie
     assert gate.answer(head(Host="robot:8080", Cookie=f"other=1; {kept}")) is None
+
+
+@pytest.mark.parametrize("token", ["a+b&c", "two words;", "schlüssel", 'say "so"'])
+def test_a_token_may_have_any_characters(token: str) -> None:
+    gate = Gate(("127.0.0.1", 1), token)
+    told = gate.answer(head(f"/?token={quote(token, safe='')}", Host="robot:8080"))
+    assert told is not None and status(told) == 303
+    kept = next(line for line in told.decode().split("\r\n") if line.startswith("Set-Cookie: "))
+    assert gate.answer(head(Host="robot:8080", Cookie=kept.removeprefix("Set-Cookie: ").split(";")[0])) is None
+
+
+@pytest.mark.parametrize(("path", "host", "origin"), [("/", "[", ""), ("/", "localhost", "http://["), ("//[", "a", "")])
+def test_an_address_that_is_none_is_refused(path: str, host: str, origin: str) -> None:
+    gate = Gate(("127.0.0.1", 1), "secret" if host == "a" else "")
+    assert status(gate.answer(head(path, Host=host, Origin=origin))) == 400
 
 
 @pytest.mark.parametrize("request_head", [b"\r\n\r\n", b"\xff\xfe\r\n\r\n", head(method="POST", Host="localhost")])

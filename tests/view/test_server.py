@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -41,7 +42,8 @@ def test_other_machines_need_the_token_that_is_in_the_address() -> None:
     server = ViewServer("0.0.0.0", 18080)
     try:
         address, _, token = server.url.partition("/?token=")
-        here = address.replace("0.0.0.0", "127.0.0.1")
+        assert address == f"http://{socket.gethostname()}:{server.port}"  # nobody can open 0.0.0.0
+        here = f"http://127.0.0.1:{server.port}"
         assert len(token) > 20
         assert asked(here)[0] == 403
         cookies = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())

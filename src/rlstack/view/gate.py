@@ -14,7 +14,7 @@ import socket
 from collections.abc import Mapping
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """Names of this machine in a browser's address bar."""
@@ -98,6 +98,12 @@ class Gate:
         Args:
             head: The request's first line and headers.
         """
+        try:
+            return self._answer(head)
+        except ValueError:  # an address that is none
+            return _response(HTTPStatus.BAD_REQUEST, "This is not an address of rlstack's viewer.")
+
+    def _answer(self, head: bytes) -> bytes | None:
         lines = head.decode("latin-1").split("\r\n")
         words = lines[0].split(" ")
         headers = {
@@ -112,11 +118,11 @@ class Gate:
             if urlsplit(f"//{host}").hostname not in LOOPBACK:
                 return _response(HTTPStatus.FORBIDDEN, f"The viewer is open to this machine alone, not to '{host}'.")
             return None
-        if self._knows(_cookie(headers, self._name)):
+        if self._knows(unquote(_cookie(headers, self._name))):
             return None
         asked = urlsplit(words[1])
         if self._knows(parse_qs(asked.query).get("token", [""])[0]):
-            kept = f"{self._name}={self._token}; Path=/; HttpOnly; SameSite=Strict"
+            kept = f"{self._name}={quote(self._token, safe='')}; Path=/; HttpOnly; SameSite=Strict"
             return _response(HTTPStatus.SEE_OTHER, "", {"Location": asked.path or "/", "Set-Cookie": kept})
         return _response(
             HTTPStatus.FORBIDDEN, "The viewer needs its token: open the whole address that rlstack printed."

@@ -6,11 +6,16 @@ import asyncio
 import contextlib
 import io
 import secrets
+import socket
 from typing import Any
+from urllib.parse import quote
 
 from rlstack.errors import UserError
 from rlstack.libraries import import_library
 from rlstack.view.gate import LOOPBACK, Gate, free_port
+
+_EVERYWHERE = ("0.0.0.0", "::")
+"""Addresses to listen on that no browser can open; this machine's name stands for them in the address."""
 
 
 class ViewServer:
@@ -41,8 +46,9 @@ class ViewServer:
         self._gate = Gate((hidden, self.viser.get_port()), token)
         self._loop = self.viser.get_event_loop()
         asyncio.run_coroutine_threadsafe(self._gate.open(listening), self._loop).result(timeout=10.0)
-        name = "localhost" if host in LOOPBACK else f"[{host}]" if ":" in host else host
-        self.url = f"http://{name}:{self.port}" + (f"/?token={token}" if token else "")
+        here = socket.gethostname() if host in _EVERYWHERE else host
+        name = "localhost" if host in LOOPBACK else f"[{here}]" if ":" in here else here
+        self.url = f"http://{name}:{self.port}" + (f"/?token={quote(token, safe='')}" if token else "")
         """What to open in a browser."""
 
     @property
