@@ -346,9 +346,10 @@ def simulate_system(
         )
     deployment = deployment_of(load_robot(robot))
     deployment.check(DeployOptions(start_height_m=options.get("start_height_m", 0.0)))
-    process = robot_group(robot, backend, **options).process
+    group = robot_group(robot, backend, **options)
+    process = group.process
     assert process is not None  # only other backends have none
     if not options.get("lock_step"):
         process = replace(process, parameters={**process.parameters, **deployment.simulated_commands()})
     system = on_simulated_time(System(name="simulate", processes=(process,)))
-    return with_params_file(with_view(system) if view else system, params_file)
+    return with_params_file(with_view(system, group.namespaces) if view else system, params_file)

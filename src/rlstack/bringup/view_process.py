@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from rlstack.bringup.node_process import Parameter, Process, System
@@ -11,22 +12,20 @@ from rlstack.view.watching import can_view
 _INSTALL = "pip install 'rlstack[view]'"
 
 
-def with_view(system: System, host: str = "") -> System:
+def with_view(system: System, spaces: Sequence[str] = ()) -> System:
     """Return a system whose robots are shown in a browser.
 
     Args:
         system: The system.
-        host: Address that browsers reach, other machines' too if it is not this machine's own; empty: 127.0.0.1.
+        spaces: The robots' namespaces; empty: those of its guards.
 
     Raises:
         UserError: The browser view is not installed.
     """
     if not can_view():
         raise UserError(f"The browser view needs viser: {_INSTALL}, or leave the view out.")
-    spaces = [process.namespace for process in system.processes if process.node_name == "guard"]
-    parameters: dict[str, Parameter] = {"host": host} if host else {}
-    if spaces:
-        parameters["robots"] = tuple(spaces)
+    spaces = tuple(spaces) or tuple(one.namespace for one in system.processes if one.node_name == "guard")
+    parameters: dict[str, Parameter] = {"robots": spaces} if spaces else {}
     view = Process(
         name="view",
         module="rlstack.nodes.view",
