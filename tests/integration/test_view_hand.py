@@ -74,5 +74,9 @@ def test_the_tool_follows_while_it_is_held_and_the_policy_leads_again_afterwards
         assert last(topics.TELEOP_GRIPPER).data == -1.0
         hand.draw(2.1, {7})
         listener.until(lambda: last(topics.TELEOP_GRIPPER).data == 0.0 and leads() is False, "its end")
+        drag("start", 0.5, 0.0, 0.3)
+        listener.until(leads, "the human's lead")
+        hand.close()  # the view ends
+        listener.until(lambda: leads() is False, "handing back at the end")
     finally:
         server.stop()

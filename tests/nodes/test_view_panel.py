@@ -3,7 +3,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from rlstack.nodes.view_panel import state_html
+import pytest
+
+from rlstack.nodes.view_panel import RobotPanel, state_html
 
 
 def robot(**more: Any) -> Any:
@@ -38,3 +40,47 @@ def test_nothing_that_others_send_becomes_part_of_the_page() -> None:
 def test_without_goal_commands_and_guard_there_is_little_to_say() -> None:
     shown = state_html(robot(mode="", reason="", distance_m=float("nan"), command={}), 100.0)
     assert "no guard" in shown and "goal" not in shown
+
+
+def test_commands_that_are_no_numbers_are_left_out() -> None:
+    shown = state_html(robot(command={"m1": float("nan"), "m2": float("inf"), "m3": 5.0}), 100.0)
+    assert "m3" in shown and "m1" not in shown and "m2" not in shown
+    assert "m1" not in state_html(robot(command={"m1": float("nan")}), 100.0)
+
+
+def test_buttons_come_with_their_services_and_images_are_sent_while_somebody_looks() -> None:
+    viser = pytest.importorskip("viser")
+    watched: list[str] = []
+
+    def watch(camera: str, callback: Any) -> Any:
+        watched.append(camera)
+        return lambda: watched.remove(camera)
+
+    asked: list[tuple[Any, ...]] = []
+    viewed = robot(name="cf", space="/cf", cameras=["front"], instructed=False, watch=watch)
+    server = viser.ViserServer("127.0.0.1", 0, verbose=False)
+    try:
+        panel = RobotPanel(server.gui, viewed, SimpleNamespace(ask=lambda *what: asked.append(what)))  # type: ignore[arg-type]
+
+        def labels() -> list[str]:
+            return [part.label for part in server.gui._gui_input_handle_from_uuid.values()]
+
+        panel.offer({"/other/estop", "/cf/odom"})
+        assert labels() == []
+        panel.offer({"/cf/estop"})  # it was described before its guard was there
+        panel.offer({"/cf/estop", "/cf/reset"})
+        panel.draw()
+        assert labels() == ["Emergency stop", "Guard", "Reset", "Camera front"]
+        box = list(server.gui._gui_input_handle_from_uuid.values())[-1]
+        box.value = True
+        panel.draw()
+        assert watched == ["front"]
+        panel.rest()
+        assert watched == []
+        panel.draw()
+        assert watched == ["front"]
+        box.value = False
+        panel.draw()
+        assert watched == []
+    finally:
+        server.stop()

@@ -45,6 +45,22 @@ def test_links_move_with_joints_and_the_root(scene: Any, tmp_path: Path) -> None
     assert model.reach_m == pytest.approx(1.25)
 
 
+def test_frames_and_joints_may_have_a_prefix(scene: Any) -> None:
+    model = RobotModel(scene, "/two", to_urdf(load_robot("panda"), prefix="panda2/"))
+    tool = model.pose("panda_grasptarget")
+    assert tool is not None and model.frame("panda_hand") == model.frame("panda2/panda_hand")
+    model.move_joints({"panda_joint1": 1.0})  # joint states have none
+    moved = model.pose("panda2/panda_grasptarget")
+    assert moved is not None and np.linalg.norm(moved[0] - tool[0]) > 0.05
+    plain = RobotModel(scene, "/plain", to_urdf(load_robot("panda")))  # robot_state_publisher adds one on /tf alone
+    assert plain.frame("cell/panda_hand") == plain.frame("panda_hand")
+
+
+@pytest.mark.parametrize("mesh", ["package://no such!/x.stl", "x" * 400])
+def test_a_mesh_whose_place_is_none_is_named(scene: Any, mesh: str) -> None:
+    assert "is not there" in RobotModel(scene, "/nameless", URDF.format(mesh=mesh)).missing[0]
+
+
 def test_a_missing_mesh_is_named_and_its_collision_shape_shown(scene: Any) -> None:
     model = RobotModel(scene, "/bare", URDF.format(mesh="/nowhere/cube.obj"))
     assert model.missing == ["The mesh /nowhere/cube.obj is not there."]

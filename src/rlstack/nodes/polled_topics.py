@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from rlstack.errors import MalformedMessage
 from rlstack.interfaces import topics
 from rlstack.nodes.executor import serve
 
@@ -24,8 +25,15 @@ class PolledTopics:
         self._subscriptions: list[Any] = []
 
     def subscribe(self, kind: Any, topic: str, callback: Callable[[Any], None], use: topics.Quality) -> Any:
-        """Subscribe; :meth:`poll` calls the callback with each message that waits."""
-        made = self._node.create_subscription(kind, topic, callback, topics.quality(use))
+        """Subscribe; :meth:`poll` calls the callback with each message that waits; its ``ValueError`` refuses that."""
+
+        def read(message: Any) -> None:
+            try:
+                callback(message)
+            except ValueError as error:
+                raise MalformedMessage(str(error)) from error
+
+        made = self._node.create_subscription(kind, topic, read, topics.quality(use))
         self._subscriptions.append(made)
         return made
 

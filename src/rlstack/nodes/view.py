@@ -80,6 +80,7 @@ class ViewNode(ManagedNode):
         self._panels: dict[str, RobotPanel] = {}
         self._goals: dict[str, GoalHandle] = {}
         self._instructions: dict[str, Any] = {}
+        self._callers: dict[str, Any] = {}
         self._calls: list[tuple[str, ServiceCall, float]] = []
         self._asked: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._looked_at = self._drawn_at = -math.inf
@@ -90,13 +91,16 @@ class ViewNode(ManagedNode):
         """Begin to draw."""
         self.every(1.0 / self.parameters["rate_hz"], self._tick)
 
+    def deactivate(self) -> None:
+        """Hand arms back that a person leads."""
+        for hand in self._hands.values():
+            hand.close()
+
     def cleanup(self) -> None:
         """Close the server, and leave all topics."""
         server = getattr(self, "_server", None)
         if server is None:
             return
-        for goal in self._goals.values():
-            goal.close()
         self._polled.close()
         self._listener.destroy_node()
         server.close()
@@ -118,14 +122,16 @@ class ViewNode(ManagedNode):
         if not self._server.watched:
             for hand in self._hands.values():
                 hand.draw(now, set())  # who was holding a tool is gone
+            for panel in self._panels.values():
+                panel.rest()
             return
         with self._server.viser.atomic():
             self._polled.poll()
             for robot in self._robots.values():
                 robot.draw()
-            for goal in self._goals.values():
-                goal.draw()
             browsers = set(self._server.viser.get_clients())
+            for goal in self._goals.values():
+                goal.draw(browsers)
             for hand in self._hands.values():
                 hand.draw(now, browsers)
             if now - self._drawn_at >= _PANEL_S:
@@ -150,18 +156,21 @@ class ViewNode(ManagedNode):
             space = topic.removesuffix(suffix) or "/"
             if not topic.endswith(suffix) or space in self._robots or (wanted and space not in wanted):
                 continue
-            self._add(space, services)
+            self._add(space)
+        for panel in self._panels.values():
+            panel.offer(services)
         for space, robot in self._robots.items():
             robot.discover(there)
+            if robot.instructed and space not in self._instructions:
+                kind, topic = topics.type_of(topics.INSTRUCTION), f"{space.rstrip('/')}/{topics.INSTRUCTION}"
+                self._instructions[space] = self.publisher(kind, topic, "command")  # as goals: not for nodes to come
             if robot.teleoperated and space not in self._hands and robot.position is not None:
                 self._add_hand(space, robot)
 
-    def _add(self, space: str, services: set[str]) -> None:
+    def _add(self, space: str) -> None:
         scene, gui = self._server.viser.scene, self._server.viser.gui
-        before = space.rstrip("/")
         robot = self._robots[space] = ViewedRobot(scene, self._polled, space)
-        guarded, resettable = (f"{before}/{name}" in services for name in (topics.ESTOP, topics.RESET))
-        self._panels[space] = RobotPanel(gui, robot, self, guarded, resettable)
+        self._panels[space] = RobotPanel(gui, robot, self)
         self._goals[space] = GoalHandle(scene, self, robot, self.later)
 
     def _add_hand(self, space: str, robot: ViewedRobot) -> None:
@@ -201,18 +210,16 @@ class ViewNode(ManagedNode):
         self.later(partial(self._instruct, robot.space, sentence))
 
     def _instruct(self, space: str, sentence: str) -> None:
-        kind = topics.type_of(topics.INSTRUCTION)
-        if space not in self._instructions:
-            topic = f"{space.rstrip('/')}/{topics.INSTRUCTION}"
-            self._instructions[space] = self.publisher(kind, topic, "latched")
-        self._instructions[space].publish(kind(data=sentence))
+        self._instructions[space].publish(topics.type_of(topics.INSTRUCTION)(data=sentence))
 
     def _call(self, kind: str, service: str, value: bool | None) -> None:
         import std_srvs.srv
 
         made = getattr(std_srvs.srv, kind)
         request = made.Request() if value is None else made.Request(data=value)
-        self._calls.append((service, ServiceCall(self.client(made, service), request), time.monotonic()))
+        if service not in self._callers:
+            self._callers[service] = self.client(made, service)
+        self._calls.append((service, ServiceCall(self._callers[service], request), time.monotonic()))
 
     def _serve_asked(self) -> None:
         """Do what browsers asked for since, in this thread."""

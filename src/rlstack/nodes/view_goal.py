@@ -34,12 +34,14 @@ class GoalHandle:
         self._handle: Any = None
         self._publisher: Any = None
         self._seen = 0
-        self._dragged = False
+        self._held_by: int | None = None
         self._sent_at = 0.0
 
-    def draw(self) -> None:
-        """Show another goal."""
-        if self._robot.goals == self._seen or self._dragged:
+    def draw(self, browsers: set[int]) -> None:
+        """Show another goal, unless the handle is held by one of the ``browsers``."""
+        if self._held_by is not None and self._held_by not in browsers:
+            self._held_by, self._seen = None, -1  # it went without letting go
+        if self._robot.goals == self._seen or self._held_by is not None:
             return
         self._seen = self._robot.goals
         pose = self._robot.goal.pose
@@ -50,11 +52,6 @@ class GoalHandle:
         else:
             self._handle.position, self._handle.wxyz = position, orientation
 
-    def close(self) -> None:
-        """Send no more goals."""
-        if self._publisher is not None:
-            self._node.destroy_publisher(self._publisher)
-
     def _make(self, position: Any, orientation: Any) -> Any:
         where = {"position": position, "wxyz": orientation}
         name = f"{self._robot.node}_goal"
@@ -64,21 +61,20 @@ class GoalHandle:
 
         async def on_update(event: Any) -> None:  # async: phases stay in their order
             place = np.array(event.target.position), np.array(event.target.wxyz)
-            self._later(partial(self._on_drag, event.phase, *place))
+            self._later(partial(self._on_drag, event.phase, event.client_id, *place))
 
         handle.on_update(on_update)
+        topic = f"{self._robot.space.rstrip('/')}/{topics.GOAL}"
+        # not latched: the view may outlive the robot's nodes, and the next ones are to get no goal of the last
+        self._publisher = self._node.publisher(topics.type_of(topics.GOAL), topic, "command")
         return handle
 
-    def _on_drag(self, phase: str, position: Any, orientation: Any) -> None:
-        self._dragged = phase != "end"
+    def _on_drag(self, phase: str, browser: int, position: Any, orientation: Any) -> None:
+        self._held_by = None if phase == "end" else browser
         now = time.monotonic()
         if phase == "start" or (phase == "update" and now - self._sent_at < _APART_S):
             return
         self._sent_at = now
-        if self._publisher is None:
-            topic = f"{self._robot.space.rstrip('/')}/{topics.GOAL}"
-            kind = topics.type_of(topics.GOAL)
-            self._publisher = self._node.create_publisher(kind, topic, topics.quality("latched"))
         message = topics.type_of(topics.GOAL)()
         message.header.frame_id = self._robot.goal.header.frame_id
         p, q = message.pose.position, message.pose.orientation

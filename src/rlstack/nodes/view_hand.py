@@ -84,7 +84,19 @@ class ToolHandle:
         position, orientation = self._wanted
         self._publish(_GAIN * (position - tool[0]), _GAIN * _turn(tool[1], orientation))
 
+    def close(self) -> None:
+        """Hand back if a person leads: a subscriber that misses this waits for the human."""
+        from rclpy.duration import Duration
+
+        if self._held_by is None and not self._gripper[0]:
+            return
+        self._gripper = (0.0, 0.0)
+        self._release()
+        self._interventions.wait_for_all_acked(Duration(seconds=1.0))
+
     def _on_drag(self, phase: str, browser: int, position: Array, orientation: Array) -> None:
+        if self._held_by not in (None, browser):
+            return  # the tool follows one person
         if phase == "end":
             self._release()
             return

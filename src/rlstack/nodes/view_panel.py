@@ -6,7 +6,6 @@ import html
 import math
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Protocol
 
 from rlstack.interfaces import topics
@@ -23,9 +22,6 @@ class Commands(Protocol):
     def instruct(self, robot: ViewedRobot, sentence: str) -> None:
         """Send an instruction."""
 
-    def later(self, action: Callable[[], None]) -> None:
-        """Call a function in the node's thread."""
-
 
 _COLOURS = {"policy": "#2f9e44", "estop": "#e03131", "disarmed": "#868e96", "takeoff": "#1971c2", "idle": "#1971c2"}
 _OTHERWISE = "#e8590c"
@@ -41,41 +37,55 @@ class RobotPanel:
         gui: viser's ``GuiApi``.
         robot: The robot.
         commands: Does what the panel is asked for.
-        guarded: Whether it has a guard.
-        resettable: Whether it is simulated, and can be put back to its start.
     """
 
-    def __init__(self, gui: Any, robot: ViewedRobot, commands: Commands, guarded: bool, resettable: bool) -> None:
+    def __init__(self, gui: Any, robot: ViewedRobot, commands: Commands) -> None:
         self._gui, self._robot, self._commands = gui, robot, commands
         self._said = ""
-        self._cameras: list[str] = []
-        self._instructs = False
-        ask = commands.ask
-        space = robot.space.rstrip("/")
+        self._cameras: list[_CameraImages] = []
+        self._instructs = self._guarded = self._resettable = False
+        self._space = robot.space.rstrip("/")
         with gui.add_folder(robot.name) as self._folder:
-            self._state = gui.add_html("")
-            if guarded:
-                stop = gui.add_button("Emergency stop", color="red", hint="Switches the motors off, also in the air")
-                stop.on_click(lambda _: ask("Trigger", f"{space}/{topics.ESTOP}"))
-                group = gui.add_button_group("Guard", ("Arm", "Disarm", "Clear stop"))
+            self._state = gui.add_html("", order=0.0)
 
-                def clicked(event: Any) -> None:
-                    if event.target.value == "Clear stop":
-                        ask("Trigger", f"{space}/{topics.CLEAR_ESTOP}")
-                    else:
-                        ask("SetBool", f"{space}/{topics.ARM}", event.target.value == "Arm")
+    def offer(self, services: set[str]) -> None:
+        """Add buttons for a guard, and for a simulator's reset, once their services are among the graph's."""
+        if not self._guarded and f"{self._space}/{topics.ESTOP}" in services:
+            self._guarded = True
+            with self._folder:
+                self._add_guard()
+        if not self._resettable and f"{self._space}/{topics.RESET}" in services:
+            self._resettable = True
+            with self._folder:
+                reset = self._gui.add_button("Reset", hint="Puts the simulated robot back to its start", order=0.3)
+            reset.on_click(lambda _: self._commands.ask("Trigger", f"{self._space}/{topics.RESET}"))
 
-                group.on_click(clicked)
-            if resettable:
-                reset = gui.add_button("Reset", hint="Puts the simulated robot back to its start")
-                reset.on_click(lambda _: ask("Trigger", f"{space}/{topics.RESET}"))
+    def _add_guard(self) -> None:
+        ask, space = self._commands.ask, self._space
+        hint = "Switches the motors off, also in the air"
+        stop = self._gui.add_button("Emergency stop", color="red", hint=hint, order=0.1)
+        stop.on_click(lambda _: ask("Trigger", f"{space}/{topics.ESTOP}"))
+        group = self._gui.add_button_group("Guard", ("Arm", "Disarm", "Clear stop"), order=0.2)
+
+        async def clicked(event: Any) -> None:  # async: two quick clicks stay two, in their order
+            if event.target.value == "Clear stop":
+                ask("Trigger", f"{space}/{topics.CLEAR_ESTOP}")
+            else:
+                ask("SetBool", f"{space}/{topics.ARM}", event.target.value == "Arm")
+
+        group.on_click(clicked)
+
+    def rest(self) -> None:
+        """Have no images sent: nobody looks."""
+        for camera in self._cameras:
+            camera.follow(False)
 
     def draw(self) -> None:
         """Show how the robot is, if that has changed."""
         for camera in self._robot.cameras[len(self._cameras) :]:
-            self._cameras.append(camera)
-            with self._folder:
-                self._add_camera(camera)
+            self._cameras.append(_CameraImages(self._gui, self._folder, self._robot, camera))
+        for images in self._cameras:
+            images.follow(True)
         if self._robot.instructed and not self._instructs:
             self._instructs = True
             with self._folder:
@@ -83,32 +93,6 @@ class RobotPanel:
         said = state_html(self._robot, time.monotonic())
         if said != self._said:
             self._said = self._state.content = said
-
-    def _add_camera(self, camera: str) -> None:
-        box = self._gui.add_checkbox(f"Camera {camera}", False)
-        shown: dict[str, Any] = {}
-
-        def show(message: Any) -> None:
-            now = time.monotonic()
-            if now - shown.get("at", 0.0) < _IMAGE_S:
-                return
-            shown["at"] = now
-            image = rgb_array(message)
-            if "image" in shown:
-                shown["image"].image = image
-            else:
-                with self._folder:
-                    shown["image"] = self._gui.add_image(image, format="jpeg")
-
-        def switch(on: bool) -> None:
-            if on and "end" not in shown:
-                shown["end"] = self._robot.watch(camera, show)
-            elif not on and "end" in shown:
-                shown.pop("end")()
-                if "image" in shown:
-                    shown.pop("image").remove()
-
-        box.on_update(lambda event: self._commands.later(partial(switch, event.target.value)))
 
     def add_gripper(self, move: Callable[[float], None]) -> None:
         """Add buttons that call ``move`` with 1 to open the gripper and -1 to close it."""
@@ -120,6 +104,42 @@ class RobotPanel:
         words = self._gui.add_text("Instruction", "")
         send = self._gui.add_button("Send")
         send.on_click(lambda _: self._commands.instruct(self._robot, words.value))
+
+
+class _CameraImages:
+    """A camera's images, while its box is ticked."""
+
+    def __init__(self, gui: Any, folder: Any, robot: ViewedRobot, camera: str) -> None:
+        self._gui, self._folder, self._robot, self._camera = gui, folder, robot, camera
+        with folder:
+            self._box = gui.add_checkbox(f"Camera {camera}".rstrip(), False)
+        self._end: Callable[[], None] | None = None
+        self._image: Any = None
+        self._shown_at = 0.0
+
+    def follow(self, watched: bool) -> None:
+        """Have images sent, or not any more, as its box says; none if no browser looks."""
+        wanted = watched and self._box.value
+        if wanted and self._end is None:
+            self._end = self._robot.watch(self._camera, self._show)
+        elif not wanted and self._end is not None:
+            self._end()
+            self._end = None
+            if self._image is not None:
+                self._image.remove()
+                self._image = None
+
+    def _show(self, message: Any) -> None:
+        now = time.monotonic()
+        if now - self._shown_at < _IMAGE_S:
+            return
+        self._shown_at = now
+        image = rgb_array(message)
+        if self._image is not None:
+            self._image.image = image
+            return
+        with self._folder:
+            self._image = self._gui.add_image(image, format="jpeg")
 
 
 def state_html(robot: ViewedRobot, now: float) -> str:
@@ -144,8 +164,9 @@ def state_html(robot: ViewedRobot, now: float) -> str:
 
 
 def _bars(values: dict[str, float]) -> str:
-    """Return a bar for each value, of their largest."""
-    most = max(1e-9, *(abs(value) for value in values.values()))
+    """Return a bar for each finite value, of their largest."""
+    values = {name: value for name, value in values.items() if math.isfinite(value)}
+    most = max([1e-9, *map(abs, values.values())])
     drawn = []
     for name, value in values.items():
         share = round(100.0 * abs(value) / most)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.arrays import Array
-from rlstack.errors import MalformedMessage
+from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.cloud_messages import cloud_points
 from rlstack.interfaces.path_messages import read_path
@@ -47,7 +47,7 @@ class ViewedRobot:
         self.goal: Any = None
         """The active goal, a ``geometry_msgs/PoseStamped``; None: none yet."""
         self.goals = 0
-        """How many active goals have come."""
+        """How many active goals have come, or were refused."""
         self.distance_m = float("nan")
         self.reached = False
         self.refused: list[str] = []
@@ -57,7 +57,7 @@ class ViewedRobot:
         self.command: dict[str, float] = {}
         """The last command that went out, by element."""
         self.cameras: list[str] = []
-        """Cameras whose images somebody publishes."""
+        """Cameras whose images somebody publishes; empty: the one whose topics have no name before them."""
         self.model_name = ""
         """The name in its description."""
         self.teleoperated = False
@@ -68,7 +68,8 @@ class ViewedRobot:
         """When the robot was last heard, by ``time.monotonic``."""
         self._scene, self._polled = scene, polled
         self._model: RobotModel | None = None
-        self._described = ""
+        self._described = self._shown = ""
+        self._joints: dict[str, float] = {}
         self._trail = Trail(scene, f"{self.node}_trail", _TRAIL)
         self._path = Line(scene, f"{self.node}_path", _PATH)
         self._clouds: dict[str, Any] = {}
@@ -132,7 +133,8 @@ class ViewedRobot:
     def watch(self, camera: str, callback: Callable[[Any], None]) -> Callable[[], None]:
         """Call back with each image of a camera, which is sent to those alone who watch; return what ends that."""
         kind = topics.message_type(topics.CAMERA_TYPES[topics.IMAGE])
-        where = f"{self.space.rstrip('/')}/{topics.camera_topic(camera, topics.IMAGE)}"
+        name = topics.camera_topic(camera, topics.IMAGE) if camera else topics.IMAGE
+        where = f"{self.space.rstrip('/')}/{name}"
         made = self._polled.subscribe(kind, where, callback, "sensor_in")
         return lambda: self._polled.unsubscribe(made)
 
@@ -143,12 +145,18 @@ class ViewedRobot:
             UserError: The description is not a URDF.
         """
         described, self._described = self._described, ""
-        if not described:
+        if not described or described == self._shown:  # a robot that starts again describes itself again
             return
         if self._model is not None:
             self._model.remove()
-        self._model = RobotModel(self._scene, self.node, described)
+        self._model, self._shown = None, described
+        self._clouds.clear()  # they were in its frames
+        try:
+            self._model = RobotModel(self._scene, self.node, described)
+        except ValueError as error:
+            raise UserError(f"The robot description has a number that is none: {error}.") from error
         self.model_name = self._model.name
+        self._model.move_joints(self._joints)
 
     def draw(self) -> None:
         """Draw what changes slowly, if it is time to; the rest was drawn when it came."""
@@ -184,16 +192,15 @@ class ViewedRobot:
             self.seen_at = time.monotonic()
             if self.position is None:
                 self.position = np.zeros(3)  # a fixed base publishes no odometry
-            self._model.move_joints(dict(zip(message.name, message.position)))
+            # a gripper's driver may publish its joints apart from the arm's
+            self._joints |= {name: place for name, place in zip(message.name, message.position) if np.isfinite(place)}
+            self._model.move_joints(self._joints)
 
     def _on_rotors(self, message: Any) -> None:
         self.command = dict(zip(message.name, message.velocity))
 
     def _on_path(self, message: Any) -> None:
-        try:
-            self._path.show(read_path(message).position)
-        except ValueError:
-            return  # the policy node says what is wrong with it
+        self._path.show(read_path(message).position)
 
     def _on_mode(self, message: Any) -> None:
         self.mode = message.data
@@ -212,6 +219,7 @@ class ViewedRobot:
 
     def _on_refused(self, message: Any) -> None:
         self.refused.append(message.data)
+        self.goals += self.goal is not None
 
     def _on_scan(self, name: str, message: Any) -> None:
         ranges = np.asarray(message.ranges, dtype=float)
@@ -225,10 +233,7 @@ class ViewedRobot:
         self._show_cloud(name, message.header.frame_id, cloud_points(message))
 
     def _on_people(self, message: Any) -> None:
-        try:
-            found = read_people(message)
-        except ValueError as error:
-            raise MalformedMessage(str(error)) from error
+        found = read_people(message)
         both = zip(found["people_position"], found["people_radius"])
         there = [(place, radius) for place, radius in both if np.abs(place).max() < _NOBODY_M]
         for number, (place, radius) in enumerate(there):

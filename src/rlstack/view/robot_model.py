@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ class RobotModel:
 
     def __init__(self, scene: Any, name: str, urdf: str, visuals: Sequence[Visual] | None = None) -> None:
         self._tree = read_frames(urdf)
+        self._moving = {joint.name for joint in self._tree.moving}
         self.name = ElementTree.fromstring(urdf).get("name", "")
         """The robot's name in its URDF."""
         self.missing: list[str] = []
@@ -72,8 +73,13 @@ class RobotModel:
         self._base.remove()
 
     def frame(self, name: str) -> str | None:
-        """Return the node of one of its frames, to which more can be added; None: it has no such frame."""
+        """Return the node of one of its frames, to which more can be added; None: it has no such frame.
+
+        Args:
+            name: The frame, with or without its prefix in the URDF, or with one that it has on ``/tf`` alone.
+        """
         at_rest = self._tree.poses({})
+        name = self._own(name, at_rest)
         if name not in at_rest:
             return None
         if name not in self._links:
@@ -84,9 +90,14 @@ class RobotModel:
         """Return position (3,), m, and orientation (4,) xyzw of one of its frames in the scene; None: no such frame."""
         if self.frame(name) is None:
             return None
-        position, orientation = self._poses[name]
+        position, orientation = self._poses[self._own(name, self._poses)]
         place, turn = self._place
         return place + frames.rotate(turn, position), frames.multiply(turn, orientation)
+
+    def _own(self, name: str, known: Container[str]) -> str:
+        """Return a frame's or joint's name as it is in the URDF, if it is there."""
+        prefix = self._tree.root[: self._tree.root.rfind("/") + 1]
+        return next((one for one in (name, prefix + name, name.rpartition("/")[2]) if one in known), name)
 
     def _add_frame(self, link: str, poses: Mapping[str, tuple[Array, Array]]) -> None:
         position, orientation = self._poses[link] = poses[link]
@@ -100,7 +111,8 @@ class RobotModel:
         self._base.wxyz = wxyz(orientation)
 
     def move_joints(self, joints: Mapping[str, float]) -> None:
-        """Move its joints, rad or m by name; those without a value are at 0."""
+        """Move its joints, rad or m by name, without their prefix or with it; those without a value are at 0."""
+        joints = {self._own(name, self._moving): value for name, value in joints.items()}
         for link, (position, orientation) in self._tree.poses(joints).items():
             frame, before = self._links.get(link), self._poses.get(link)
             if frame is None or before is None:

@@ -98,7 +98,11 @@ def mesh_path(location: str) -> Path:
     path = Path(unquote(parts.path) if parts.scheme == "file" else location)
     if parts.scheme == "package":
         path = _share_of(parts.netloc, location) / unquote(parts.path).lstrip("/")
-    if not path.is_file():
+    try:
+        there = path.is_file()
+    except OSError:  # a name that no file can have
+        there = False
+    if not there:
         raise UserError(f"The mesh {location} is not there.")
     return path
 
@@ -108,7 +112,7 @@ def _share_of(package: str, location: str) -> Path:
         from ament_index_python.packages import get_package_share_directory
 
         return Path(get_package_share_directory(package))
-    except (ImportError, LookupError) as error:
+    except (ImportError, LookupError, ValueError) as error:  # ValueError: no package can be called so
         raise UserError(f"The mesh {location} is not there: there is no package {package}.") from error
 
 
