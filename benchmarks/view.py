@@ -7,6 +7,8 @@ what comes, or stops reading. The rows are medians of several runs:
 
 - *one quadrotor*, hovering at 500 Hz of control and odometry, without a view, with one that is read, and with one whose
   browser hangs: how evenly its odometry arrives at a process that is neither, and the view's share of a core.
+- *from the command*: `rlstack up deploy --policy quadrotor_hover --view` until its address is printed, and until the
+  third new place of the robot has reached the browser, which connects as soon as it can.
 - *four bases*, standing in one world with scans of 360 rays at 10 Hz: the view's share of a core.
 """
 
@@ -16,7 +18,10 @@ import argparse
 import json
 import os
 import platform
+import signal
 import statistics
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -26,10 +31,13 @@ from typing import Any
 import msgspec
 import numpy as np
 import viser
+import zstandard
 from robot_node import SETTLE_S, WAIT_S, Ear, Hovering, Node, fast_robot
 from websockets.sync.client import connect
 
 PORT = 18_480
+_PLACES = 3
+"""New places of a robot in the browser, after which it moves."""
 CAMERA = {
     "type": "ViewerCameraMessage",
     "wxyz": [1.0, 0.0, 0.0, 0.0],
@@ -44,17 +52,28 @@ CAMERA = {
 }
 
 
+def _moves(data: str | bytes) -> bool:
+    """Return whether a message of viser, whose size and compressed size are before it, moves the quadrotor."""
+    if isinstance(data, str):
+        return False
+    size = int.from_bytes(data[:8], "little")
+    plain = zstandard.ZstdDecompressor().decompress(data[16:], max_output_size=size)
+    return b"SetPositionMessage" in plain and b"/robots/crazyflie" in plain
+
+
 class Browser:
     """What a browser is to the view."""
 
-    def __init__(self, reads: bool) -> None:
+    def __init__(self, reads: bool, port: int = PORT) -> None:
         self.bytes, self._reads, self._open = 0, reads, True
+        self.places: list[float] = []
+        """When the robot's place came, by ``time.perf_counter``."""
         self._thread = threading.Thread(target=self._read, daemon=True)
         deadline = time.monotonic() + WAIT_S
         while True:
             try:
                 self._socket = connect(
-                    f"ws://localhost:{PORT}", subprotocols=[f"viser-v{viser.__version__}"], max_size=None
+                    f"ws://localhost:{port}", subprotocols=[f"viser-v{viser.__version__}"], max_size=None
                 )
                 break
             except OSError:
@@ -70,9 +89,12 @@ class Browser:
                 time.sleep(0.1)
                 continue
             try:
-                self.bytes += len(self._socket.recv())
+                data = self._socket.recv()
             except Exception:  # closed
                 return
+            self.bytes += len(data)
+            if len(self.places) < _PLACES and _moves(data):
+                self.places.append(time.perf_counter())
 
     def close(self) -> None:
         self._open = False
@@ -112,6 +134,28 @@ def hovering(seconds: float, view: str) -> dict[str, float]:
     return found
 
 
+def from_the_command() -> dict[str, float]:
+    """A deployment with a view, from its command line."""
+    begin = time.perf_counter()
+    words = [sys.executable, "-m", "rlstack", "up", "deploy", "--policy", "quadrotor_hover", "--view"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as up:
+        assert up.stdout is not None
+        address = next(line for line in up.stdout if "Open http" in line).partition("Open ")[2].split()[0]
+        printed = time.perf_counter()
+        browser = Browser(True, int(address.rpartition(":")[2]))
+        while len(browser.places) < _PLACES and time.perf_counter() - begin < WAIT_S:
+            time.sleep(0.01)
+        found = {
+            "until the address is printed, s": printed - begin,
+            "until the robot moves, s": browser.places[-1] - begin,
+        }
+        browser.close()
+        up.send_signal(signal.SIGINT)
+        for _ in up.stdout:  # it lands
+            pass
+    return found
+
+
 def bases(seconds: float) -> dict[str, float]:
     """Four bases with scans."""
     names = "[" + ", ".join(f"base{k}" for k in range(4)) + "]"
@@ -145,6 +189,7 @@ def main() -> int:
         "one quadrotor, no view": lambda: hovering(options.seconds, ""),
         "one quadrotor, view": lambda: hovering(options.seconds, "read"),
         "one quadrotor, browser hangs": lambda: hovering(options.seconds, "hangs"),
+        "from the command": from_the_command,
         "four bases, view": lambda: bases(options.seconds),
     }
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in kinds}
