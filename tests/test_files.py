@@ -63,3 +63,18 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_work(tmp_path: Path)
             check_folder(place, "--out")
     with pytest.raises(UserError, match=r"cannot be made|cannot be written"):
         check_folder("/proc/version/x", "--out")
+
+
+def test_a_folder_in_one_that_may_not_be_entered_is_refused(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o000)
+    root = os.geteuid() == 0
+    try:
+        if root:  # who may enter every folder
+            os.setresuid(65534, 65534, 0)
+        with pytest.raises(UserError, match="cannot be written"):
+            check_folder(closed / "run", "--out")
+    finally:
+        if root:
+            os.setresuid(0, 0, 0)
+        closed.chmod(0o700)

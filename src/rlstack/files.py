@@ -60,7 +60,8 @@ def check_folder(folder: str | Path, option: str) -> None:
         UserError: A file is in its place or above it, or it cannot be written to.
     """
     folder = Path(folder).expanduser().absolute()
-    there = next(path for path in (folder, *folder.parents) if path.exists())
+    # os.path: a Path in a folder that one may not enter raises PermissionError
+    there = next(path for path in (folder, *folder.parents) if os.path.exists(path))
     if not there.is_dir():
         raise UserError(f"{option}: the folder {folder} cannot be made: {there} is a file. Choose another.")
     if not os.access(there, os.W_OK | os.X_OK):

@@ -44,6 +44,7 @@ def test_the_deployment_simulates_it() -> None:
     [
         ("", "panda", options(), "give --policy"),
         ("arm_reach", "panda", options("task:x"), "give task, or task:7"),
+        ("arm_reach", "panda", options("task:²"), "give task, or task:7"),
         ("arm_reach", "panda", options(count=2), "for one robot"),
         ("quadrotor_hover", "crazyflie", options(), "quadrotor_hover have no world of their own"),
     ],

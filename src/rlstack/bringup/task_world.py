@@ -54,7 +54,7 @@ def with_task_world(policy: str | Path, robot: str, options: dict[str, Any]) -> 
             the policy's task have no world that simulators know.
     """
     name, _, text = options["world"].partition(":")
-    if text and not text.isdigit():
+    if text and not text.isdecimal():
         raise UserError(f"The world '{options['world']}' is not allowed: give {name}, or {name}:7 for its seed 7.")
     if not policy:
         raise UserError(f"The world '{options['world']}' is that of a policy's task: give --policy, or another world.")
