@@ -85,7 +85,7 @@ class _Stage:
             plane_color=(244, 245, 247),
             plane_opacity=1.0,
         )
-        title = (float(middle[0]), float(middle[1]), float(middle[2]) + top + 0.12 * self.away_m)
+        title = (float(middle[0]), float(middle[1]), float(middle[2]) + top + 0.18 * self.away_m)
         said = next((take.instruction for take in trial.takes if take.instruction), "")
         text = f"{trial.title}: {said}" if said else trial.title
         scene.add_label(f"{name}/title", text, position=title, anchor="bottom-center")
