@@ -16,14 +16,26 @@ _File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
 class Doctor:
     """Check the installation: what is missing, what it is for, and how to install it.
 
-    The exit status is 1 only if a core part is missing or does not work.
+    The exit status is 1 only if a core part is missing or does not work; with ``--graph``, if something is wrong with
+    the running system.
     """
 
     json: _File = None
     """Write the findings to this file as well."""
+    graph: bool = False
+    """Check the running system of the ROS domain instead: who publishes and subscribes what, rates, qualities of
+    service, clock, frames, ages of messages."""
+    seconds: float = 3.0
+    """How long ``--graph`` listens, s."""
 
     def run(self) -> int:
-        """Check every part and print the table."""
+        """Check every part, or the running system, and print the table."""
+        if self.graph:
+            from rlstack.bringup.graph_check import examine
+
+            graph = examine(self.seconds)
+            print(graph.text())
+            return 1 if graph.problems else 0
         from rlstack.bringup.doctor import diagnose
         from rlstack.files import write_json
 

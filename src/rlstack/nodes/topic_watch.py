@@ -138,7 +138,7 @@ class TopicWatch:
                     f"{name_of(one) or 'A node'} publishes {topic.name} as {one.topic_type}, and this node reads"
                     f" {topic.type}: nothing arrives from it. Change its type, or remap one of them."
                 )
-            elif why := _all_incompatible([(one.qos_profile, reader) for reader in topic.readers]):
+            elif why := all_incompatible([(one.qos_profile, reader) for reader in topic.readers]):
                 yield Problem(
                     f"{name_of(one) or 'A node'} publishes {topic.name} with a quality of service from which this node"
                     f" receives nothing ({why}): see docs/topics.md for the one to use."
@@ -155,7 +155,7 @@ class TopicWatch:
                     f"{name or 'A node'} subscribes to {topic.name} as {other}, and this node publishes"
                     f" {topic.type}: nothing arrives there. Change its type, or remap one of them."
                 )
-            elif why := _all_incompatible([(writer, one.qos_profile) for one in several for writer in topic.writers]):
+            elif why := all_incompatible([(writer, one.qos_profile) for one in several for writer in topic.writers]):
                 yield Problem(
                     f"{name or 'A node'} subscribes to {topic.name} with a quality of service that this node's does not"
                     f" satisfy ({why}), so it receives nothing: see docs/topics.md for the one to use."
@@ -204,7 +204,7 @@ class SinglePublisher:
         return ""
 
 
-def _all_incompatible(pairs: Sequence[tuple[Any, Any]]) -> str:
+def all_incompatible(pairs: Sequence[tuple[Any, Any]]) -> str:
     """Return why a publisher and a subscription of every pair do not fit; empty if one pair does."""
     why = [_incompatible(publisher, subscription) for publisher, subscription in pairs]
     return why[0] if all(why) else ""
