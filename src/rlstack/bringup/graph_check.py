@@ -122,7 +122,7 @@ class _Listener:
                 for read in (self._node.get_publishers_info_by_topic, self._node.get_subscriptions_info_by_topic)
             ]
             if any(ends):
-                here = self.traffic.setdefault(name, Traffic(name, types, *ends))
+                here = self.traffic.setdefault(name, Traffic(name, types, [], []))
                 here.publishers, here.subscribers = ends
 
     def _listen(self, one: Traffic) -> Any:
@@ -232,7 +232,7 @@ def _name(endpoint: Any) -> str:
 
 
 def _table(title: str, traffic: Sequence[Traffic]) -> str:
-    rows = [(title, "Hz", "age ms", "from", "to")]
+    rows: list[tuple[str, ...]] = [(title, "Hz", "age ms", "from", "to")]
     for one in sorted(traffic, key=lambda one: one.name):
         rate = one.rate_hz
         age = median(one.ages_s) if one.ages_s and rate is not None else None  # what is latched may be old
