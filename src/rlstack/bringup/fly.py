@@ -16,6 +16,7 @@ def fly(
     *,
     out: Path | None = None,
     seed: int | None = None,
+    view: bool = False,
     json: Path | None = None,
 ) -> int:
     """Train ``recipe``, verify its policy in every simulator and over topics, and print a short table.
@@ -24,6 +25,7 @@ def fly(
         recipe: A recipe's name or file.
         out: The run's folder, which must not exist yet; None takes the next free one under runs/.
         seed: Seed of training; None takes the recipe's.
+        view: Show training in a browser.
         json: File for the verification's figures.
 
     Returns:
@@ -33,7 +35,7 @@ def fly(
     from rlstack.verification.training_evaluation import describe_evaluation
 
     options = parse_recipe(recipe, [] if seed is None else ["--seed", str(seed)])
-    result = train(options.recipe, out)
+    result = train(options.recipe, out, view=view)
     if not result.finished:
         print(f"Stopped and saved. Resume: rlstack train --resume {result.folder}")
         return 130

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import tyro
 
 from rlstack.errors import UserError
+from rlstack.view.watching import person_watches
 
 _File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
 
@@ -106,6 +107,8 @@ class Fly:
     """The run's folder, which must not exist yet; left out, the next free one under runs/."""
     seed: Annotated[int | None, tyro.conf.arg(metavar="SEED")] = None
     """Seed of training; default: the recipe's."""
+    view: bool = field(default_factory=person_watches)
+    """Show training in a browser, whose address is printed; default: if a person sits at the terminal."""
     json: _File = None
     """Write the verification's figures to this file as well."""
 
@@ -113,7 +116,7 @@ class Fly:
         """Train, verify and print."""
         from rlstack.bringup.fly import fly
 
-        return fly(self.recipe, out=self.out, seed=self.seed, json=self.json)
+        return fly(self.recipe, out=self.out, seed=self.seed, view=self.view, json=self.json)
 
 
 def _names(given: str) -> tuple[str, ...]:
