@@ -105,7 +105,7 @@ EXTRAS = {
     # the calls of LeRobot's policy server; LeRobot itself, which pins its own NumPy and PyTorch, stays in the server's
     # environment
     "lerobot": ["grpcio>=1.62"],
-    # the documentation site (mkdocs.yml): offline pages with a search, of the Markdown that code hosts show
+    # the documentation site (mkdocs.yml): pages that need no network, of the Markdown that code hosts show
     "docs": ["mkdocs>=1.6,<2", "mkdocs-material>=9.7,<10", "pymdown-extensions>=10.8"],
     # The drivers of real robots add what they need here; none does yet.
     "hardware": [],

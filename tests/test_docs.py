@@ -204,6 +204,11 @@ def test_refusals_are_shown_as_they_are_said(examples: Path, capsys: pytest.Capt
 # Programs -----------------------------------------------------------------------------------------------------
 
 
+def test_the_first_examples_are_the_programs_of_the_pages() -> None:
+    for page, name in (("docs/policy-file.md", "01_run_a_policy.py"), ("docs/start.md", "02_send_a_goal.py")):
+        assert docs.text(f"examples/{name}").endswith(f'"""\n\n{docs.blocks(page, "python")[0]}')
+
+
 @EACH_PAGE
 def test_programs_compile(page: str) -> None:
     for block in docs.blocks(page, "python"):

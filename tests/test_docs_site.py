@@ -43,6 +43,13 @@ def test_the_commands_are_those_of_the_program(site: Path) -> None:
         assert f"usage: rlstack {name}" in page, name
 
 
+def test_the_examples_are_shown_in_their_order(site: Path) -> None:
+    page = (site / "examples.html").read_text(encoding="utf-8")
+    names = sorted(path.name for path in (ROOT / "examples").glob("*.py"))
+    places = [page.index(f">{name}<a") for name in names]
+    assert len(names) >= 3 and places == sorted(places)
+
+
 def test_files_that_pages_link_to_are_there(site: Path) -> None:
     copied = site / "files" / "src" / "rlstack" / "robots" / "crazyflie.yaml.txt"
     assert copied.read_bytes() == (ROOT / "src" / "rlstack" / "robots" / "crazyflie.yaml").read_bytes()

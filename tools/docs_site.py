@@ -71,6 +71,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name, target in AT_THE_TOP.items():
         files.append(File.generated(config, target, content=(ROOT / name).read_text(encoding="utf-8")))
     files.append(File.generated(config, "reference/commands.md", content=commands()))
+    files.append(File.generated(config, "examples.md", content=examples()))
     for title, modules in API.items():
         content = python_reference.page(title, tuple(f"rlstack.{name}" for name in modules.split()))
         files.append(File.generated(config, f"reference/api/{title.lower()}.md", content=content))
@@ -135,6 +136,14 @@ def commands() -> str:
         with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
             main([*name.split(), "--help"])
         parts.append(f"## {name}\n\n```text\n{printed.getvalue().strip()}\n```")
+    return "\n\n".join(parts) + "\n"
+
+
+def examples() -> str:
+    """Return the page of the programs in examples/."""
+    parts = ["# Examples", "Programs in `examples/`, in the order in which to read them; the tests run them."]
+    for path in sorted((ROOT / "examples").glob("*.py")):
+        parts.append(f"## {path.name}\n\n```python\n{path.read_text(encoding='utf-8').strip()}\n```")
     return "\n\n".join(parts) + "\n"
 
 

@@ -20,7 +20,7 @@ from rlstack.errors import UserError
 from tests.environments.cases import TASK_IDS
 
 HOVER = TASK_IDS[0]
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "train_with_stable_baselines3.py"
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "03_train_with_stable_baselines3.py"
 
 
 @pytest.fixture(scope="module")

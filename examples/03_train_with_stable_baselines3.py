@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Train any robot's task with stable-baselines3's PPO, and compare the policy with random actions.
 
-    python examples/train_with_stable_baselines3.py [quadrotor_hover] [--seconds 60] [--backend batch] [--episodes 200]
+    python examples/03_train_with_stable_baselines3.py [quadrotor_hover] [--seconds 60] [--backend batch]
 
 Try quadrotor_hover, base_navigation or arm_reach. It needs `pip install 'rlstack[gym]' 'stable-baselines3>=2.4'`.
 """
