@@ -10,7 +10,7 @@ import base64
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rlstack.errors import UserError
 from rlstack.files import write_atomically
@@ -19,9 +19,6 @@ from rlstack.verification.judgement import reached, requirement
 from rlstack.verification.reality_plots import REALITY
 from rlstack.verification.report import FILM_NAME, PAGE_NAME, Column, Verification
 from rlstack.verification.scores import Figure
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
 
 _TEMPLATE = Path(__file__).with_name("page.html.jinja")
 
@@ -84,11 +81,9 @@ def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def _scripted(text: str) -> Markup:
+def _scripted(text: str) -> str:
     """Return a text as a JavaScript string that can stand in a script element, whatever tags it has."""
-    from markupsafe import Markup
-
-    return Markup(json.dumps(text).replace("<", "\\u003c"))
+    return json.dumps(text).replace("<", "\\u003c")
 
 
 def _requirement(column: Column, key: str) -> tuple[bool, str] | None:
