@@ -89,8 +89,8 @@ def test_the_readme_is_short() -> None:
 
 
 @pytest.fixture
-def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder, and work in it, with the pages' example files."""
+def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Yield a folder, and work in it, with the pages' example files; what is imported of them is forgotten."""
     robot, task, recipe = robot_example(), task_example(), docs.blocks("docs/tasks.md", "yaml")[0]
     (tmp_path / "x500_gazebo.yaml").write_text(robot)
     (tmp_path / "catch.yaml").write_text(recipe)
@@ -99,9 +99,12 @@ def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             (tmp_path / name).write_text(content)
     (tmp_path / "quadrotor_catch.py").write_text(task)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.delitem(sys.modules, "quadrotor_catch", raising=False)
+    for path in tmp_path.glob("*.py"):  # another test may have imported it from its own folder
+        monkeypatch.delitem(sys.modules, path.stem, raising=False)
     monkeypatch.chdir(tmp_path)
-    return tmp_path
+    yield tmp_path
+    for path in tmp_path.glob("*.py"):
+        sys.modules.pop(path.stem, None)
 
 
 def robot_example() -> str:
