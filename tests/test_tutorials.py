@@ -27,6 +27,9 @@ def folder(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, content in docs.files(page).items():
         (tmp_path / name).write_text(content)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))  # a task's folder is added, and another test has its own
+    for path in tmp_path.glob("*.py"):
+        monkeypatch.delitem(sys.modules, path.stem, raising=False)
     return tmp_path
 
 
