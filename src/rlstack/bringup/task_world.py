@@ -62,8 +62,10 @@ def with_task_world(policy: str | Path, robot: str, options: dict[str, Any]) -> 
         raise UserError(f"The world '{options['world']}' is for one robot: leave count out.")
     spec = load_robot(robot)
     trial = trial_of(policy, spec, int(text or 0))
-    path = Path(tempfile.gettempdir()) / f"rlstack-{spec.name}-{name}-{text or 0}-{_digest(trial.world)}.yaml"
-    write_atomically(path, world_yaml(trial.world))
+    content = world_yaml(trial.world)
+    digest = hashlib.sha256(content.encode()).hexdigest()[:8]
+    path = Path(tempfile.gettempdir()) / f"rlstack-{spec.name}-{name}-{text or 0}-{digest}.yaml"
+    write_atomically(path, content)
     found = {**options, "world": str(path)}
     if options.get("goal") is None and trial.goal is not None:
         found["goal"] = trial.goal
@@ -100,7 +102,3 @@ def world_yaml(world: World) -> str:
     obstacles = [schema.to_data(replace(one, yaw_rad=float(one.yaw_rad))) for one in world.obstacles]
     data = {"generator": "empty", "settings": {"size_m": size}, "obstacles": obstacles, "starts": _STARTS}
     return yaml.safe_dump(data, sort_keys=False)
-
-
-def _digest(world: World) -> str:
-    return hashlib.sha256(world_yaml(world).encode()).hexdigest()[:8]
