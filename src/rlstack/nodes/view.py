@@ -61,9 +61,7 @@ class ViewNode(ManagedNode):
         import rclpy
 
         self._server = ViewServer(self.parameters["host"], self.parameters["port"], self.parameters["token"])
-        scene, gui = self._server.viser.scene, self._server.viser.gui
-        gui.configure_theme(control_width="small", show_logo=False, show_share_button=False)
-        gui.set_panel_label("rlstack")
+        scene = self._server.viser.scene
         scene.add_grid("/floor", _GRID_M, _GRID_M, cell_size=0.5, section_size=1.0, plane_opacity=0.0)
         self._listener = rclpy.create_node(
             f"{self.get_name()}_listener",

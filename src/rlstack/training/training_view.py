@@ -115,7 +115,7 @@ def _serve(connection: Connection, task: Any, robot: RobotSpec, port: int, paren
 
     torch.set_num_threads(1)
     try:
-        server = ViewServer(port=port)
+        server = ViewServer(port=port, label="training", width="medium")
     except UserError as error:
         connection.send(("error", str(error)))
         return
@@ -136,8 +136,6 @@ class _Page:
     def __init__(self, server: ViewServer, task: Any, robot: RobotSpec) -> None:
         self._server, self._task, self._robot = server, task, robot
         self._gui, self._scene = server.viser.gui, server.viser.scene
-        self._gui.configure_theme(control_width="medium", show_logo=False, show_share_button=False)
-        self._gui.set_panel_label("training")
         self._said = self._gui.add_markdown("Training begins.")
         self._steps: dict[str, list[float]] = {}
         self._values: dict[str, list[float]] = {}

@@ -7,7 +7,7 @@ import contextlib
 import io
 import secrets
 import socket
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 from rlstack.errors import UserError
@@ -25,12 +25,22 @@ class ViewServer:
         host: Address to listen on; other machines reach it unless it is a loopback address.
         port: Port; the next free one if it is in use.
         token: What a browser must know. Empty: nothing on a loopback address, else a random one.
+        label: Title of the page's panel.
+        width: Width of the panel: ``small`` or ``medium``.
 
     Raises:
         UserError: viser is not installed, or the address cannot be listened on.
     """
 
-    def __init__(self, host: str = "127.0.0.1", port: int = 8080, token: str = "") -> None:
+    def __init__(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 8080,
+        token: str = "",
+        *,
+        label: str = "rlstack",
+        width: Literal["small", "medium"] = "small",
+    ) -> None:
         viser = import_library("viser", "view")
         try:
             listening = free_port(host, port)
@@ -43,6 +53,8 @@ class ViewServer:
             made: Any = viser.ViserServer(hidden, port=0, verbose=False)
         self.viser = made
         self.viser.request_share_url = lambda *_: None  # a page could ask it to open a tunnel out of this machine
+        self.viser.gui.configure_theme(control_width=width, show_logo=False, show_share_button=False)
+        self.viser.gui.set_panel_label(label)
         self._gate = Gate((hidden, self.viser.get_port()), token)
         self._loop = self.viser.get_event_loop()
         asyncio.run_coroutine_threadsafe(self._gate.open(listening), self._loop).result(timeout=10.0)

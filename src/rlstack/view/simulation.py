@@ -28,8 +28,6 @@ class SimulationView:
     def __init__(self, model: Any, port: int = 8080) -> None:
         self.server = ViewServer(port=port)
         viser = self.server.viser
-        viser.gui.configure_theme(control_width="small", show_logo=False, show_share_button=False)
-        viser.gui.set_panel_label("rlstack")
         viser.initial_camera.position, viser.initial_camera.look_at = (1.3, -1.0, 0.9), (0.35, 0.0, 0.2)
         self._scene = MujocoScene(viser.scene, model)
         self._shown_at = 0.0
