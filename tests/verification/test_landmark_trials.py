@@ -17,6 +17,7 @@ from rlstack.tasks.catalog.base_landmark import BaseLandmarkTask
 from rlstack.tasks.catalog.quadrotor_landmark import QuadrotorLandmarkTask as Fly
 from rlstack.tasks.landmarks.task import LandmarkTask
 from rlstack.tasks.landmarks.trials import LandmarkTrials
+from rlstack.verification.departures import Departures
 from rlstack.verification.landmark_plots import draw_landmark_trials
 from rlstack.verification.landmark_trials import LandmarkLog, seek, world_of
 
@@ -115,3 +116,18 @@ def test_an_engine_moves_and_shows_about_the_same_as_the_batch_simulator(name: s
     vivid = [np.abs(one).max(axis=-1) > 40.0 for one in colour]
     both = vivid[0] & vivid[1]
     assert both.sum() > 0.5 * max(vivid[1].sum(), 1)
+
+
+@pytest.mark.parametrize(("name", "task"), [("turtlebot3_burger", BaseLandmarkTask()), ("x500_rates", Fly())])
+def test_robots_stay_until_a_late_command_arrives(name: str, task: LandmarkTask) -> None:
+    task, robot = replace(task, episode_s=1.0), load_robot(name)
+    trials = task.draw(robot, np.random.default_rng(3), 1)
+    late = Departures(command_delay_s=0.4)
+    ways = [
+        seek(_Ahead(task, robot), task, robot, trials, seed=1, departures=one).position_m[:, 0]
+        for one in (Departures(), late)
+    ]
+    prompt, tardy = (np.linalg.norm(way - way[0], axis=1) for way in ways)
+    begun = round(0.4 * task.rate_hz)
+    assert tardy[begun] < 0.02 < prompt[-1]
+    assert 0.02 < tardy[-1] < prompt[-1]

@@ -141,8 +141,8 @@ class SceneTrials(Trials):
         return {name: sensed[name] for name in names}
 
     def waiting(self, command: Array) -> Array:
-        """Return the present joint positions as targets: the robot stays where it is."""
-        return np.array(self._scene.true()["joint_position"], dtype=float)
+        """Return the scene's command under which its robots stay where they are."""
+        return np.array(self._scene.waiting(), dtype=float)
 
     def step(self, command: Array, over: Mask) -> None:
         """Step one control period; newly lost trials restart."""

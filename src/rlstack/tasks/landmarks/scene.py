@@ -131,6 +131,10 @@ class LandmarkScene:
         self.vehicles.step(command)
         self.worlds.advance(self._poses())
 
+    def waiting(self) -> Array:
+        """Return the command (N, width) under which robots stay."""
+        return self.vehicles.waiting()
+
     def true(self, images: bool = True) -> dict[str, NDArray[Any]]:
         """Return the signals (N, ...) that policies get now, without noise.
 

@@ -139,6 +139,10 @@ class ArmScene:
         """Advance one control period under ``command`` (N, joints), rad or m; late worlds obey an earlier one."""
         self._delays.step(command)
 
+    def waiting(self) -> Array:
+        """Return the present joint positions (N, joints) as targets, under which arms stay where they are."""
+        return self.true(images=False)["joint_position"]
+
     def true(self, images: bool = True) -> dict[str, Array]:
         """Return the signals (N, ...) that policies get now, without noise: of each world's earlier state, if late.
 
