@@ -53,9 +53,9 @@ def supervised(settings: VLASFTSettings = SFT) -> VLASFT:
     return VLASFT(settings, environment(task=replace(TASK, episode_s=4.0)))
 
 
-def pretrained(folder: Path) -> str:
+def pretrained(folder: Path, head: Any = "tokens") -> str:
     """Return a run whose policy has learned nothing."""
-    save_checkpoint(folder, {"algorithm": supervised().state_dict()})
+    save_checkpoint(folder, {"algorithm": supervised(replace(SFT, head=head)).state_dict()})
     return str(folder)
 
 
@@ -198,7 +198,10 @@ def test_accumulated_gradients_are_those_of_the_whole_batch() -> None:
     ("algorithm", "settings"),
     [
         (VLAPPO, VLAPPOSettings(network=SMALL, rollout=3, warm_up=1, batch=8, kl=0.1, progress=0.5)),
-        (VLAGRPO, VLAGRPOSettings(network=SMALL, group=2, batch=8, curriculum=True)),
+        (
+            VLAGRPO,
+            VLAGRPOSettings(network=SMALL, head="flow", exploration="sde_step", group=2, batch=8, curriculum=True),
+        ),
         (VLARejection, VLARejectionSettings(network=SMALL, batch=8)),
     ],
     ids=lambda one: one.__name__ if isinstance(one, type) else "",
@@ -216,11 +219,11 @@ def test_goes_on_from_a_run_and_resumes_exactly(
         return replace(chunks, success=won, reward=won.float())
 
     monkeypatch.setattr(f"{module}.Rollouts.collect", lucky)
-    settings = replace(settings, pretrained=pretrained(tmp_path))
+    settings = replace(settings, pretrained=pretrained(tmp_path, settings.head))
     one = algorithm(settings, environment())
     one.open(None)
     before = [weight.clone() for weight in one.policy.parameters()]
-    torch.testing.assert_close(before, [*supervised().policy.parameters()])
+    torch.testing.assert_close(before, [*supervised(replace(SFT, head=settings.head)).policy.parameters()])
     for k in range(2):
         result = one.iterate(0.2 * k)
     assert any(not torch.equal(a, b) for a, b in zip(before, one.policy.parameters()))
@@ -281,6 +284,8 @@ def test_refuses_what_it_cannot_go_on_from(tmp_path: Path) -> None:
     save_checkpoint(tmp_path / "other", {"algorithm": {"actor": {}}})
     with pytest.raises(UserError, match="no policy with an instruction"):
         opened(VLAPPOSettings(network=SMALL, pretrained=str(tmp_path / "other")))
+    with pytest.raises(UserError, match="exploration: sde is not allowed with a head that is no flow"):
+        opened(VLAPPOSettings(network=SMALL, exploration="sde", pretrained=run))
     with pytest.raises(UserError, match="group: 3 is not allowed"):
         VLAGRPO(VLAGRPOSettings(network=SMALL, group=3), environment(4))
     pushing = PushTask()

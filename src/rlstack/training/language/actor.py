@@ -19,7 +19,8 @@ from rlstack.training.algorithm import PlanningActor
 from rlstack.training.language.checkpoints.opening import CheckpointNetwork, CheckpointSettings, Fit, open_checkpoint
 from rlstack.training.language.checkpoints.smolvla import SmolVLAHead, SmolVLANetwork
 from rlstack.training.language.checkpoints.trained import frozen
-from rlstack.training.language.heads import Head, HeadName, make_head
+from rlstack.training.language.head import Head
+from rlstack.training.language.heads import HeadName, make_head
 from rlstack.training.language.network import Network, NetworkSettings
 from rlstack.training.language.tokeniser import Tokeniser
 

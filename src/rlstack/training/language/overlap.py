@@ -191,6 +191,11 @@ def unpacked(content: bytes) -> Any:
 def policy_gradient(
     settings: PolicyGradientSettings, policy: LanguageActor, generator: torch.Generator
 ) -> PolicyGradient | OverlappedPolicyGradient:
-    """Return the updates of a policy, in this process or in one of their own."""
+    """Return the updates of a policy, in this process or in one of their own; choose how its actions are sampled.
+
+    Raises:
+        UserError: Its head cannot be sampled so.
+    """
+    policy.head.explore_by(settings.exploration)
     kind = OverlappedPolicyGradient if settings.overlap else PolicyGradient
     return kind(settings, policy, generator)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from rlstack.schema import value
 from rlstack.training.language.actor import LanguageActor, Seen
+from rlstack.training.language.head import Exploration
 from rlstack.training.optimisers import Adam
 
 _STD_RATE = 30.0
@@ -43,6 +44,9 @@ class PolicyGradientSettings:
     """Learning rate of the head, as a multiple of the rest's: it has few weights, which generalise."""
     temperature: float = value(1.7, above=0.0)
     """Of the samples; above 1 they explore more."""
+    exploration: Exploration = "noise"
+    """How the head ``flow`` is sampled: learned noise in each of its steps, a stochastic differential equation with the
+    flow's own distribution, or one random step of that for each chunk, which is cheaper to learn from."""
 
 
 class PolicyGradient:

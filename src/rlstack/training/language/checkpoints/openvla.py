@@ -19,7 +19,7 @@ from rlstack.training.language.checkpoints.pieces import Pieces, read_pieces
 from rlstack.training.language.checkpoints.timm_vision import TimmVision
 from rlstack.training.language.checkpoints.transformer import Language, LanguageSizes, attended, resizing, split
 from rlstack.training.language.checkpoints.weights import Weights, fill
-from rlstack.training.language.heads import Head
+from rlstack.training.language.head import Head
 
 EYES, FUSED = "vision_backbone.featurizer.", "vision_backbone.fused_featurizer."
 LANGUAGE = "language_model.model."

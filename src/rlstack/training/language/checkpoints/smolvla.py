@@ -30,7 +30,7 @@ from rlstack.training.language.checkpoints.transformer import (
 )
 from rlstack.training.language.checkpoints.vision import Connector, Vision, VisionSizes
 from rlstack.training.language.checkpoints.weights import Weights, fill
-from rlstack.training.language.heads import Flow
+from rlstack.training.language.flow import Flow
 from rlstack.training.networks import Normalised
 
 VLM, STATE = "model.vlm_with_expert.vlm.model.", "model.state_proj."
