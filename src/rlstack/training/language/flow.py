@@ -27,16 +27,18 @@ _SDE_LEVEL = 0.5
 class Flow(Head):
     """Transports noise to actions along a velocity, in a few equal steps.
 
-    The flow may have more axes than the actions, which they are filled up to; their log-probability does not count.
+    The flow may have more steps and axes than the actions, which they are filled up to; their log-probability does not
+    count, and they have no noise but the first.
 
     Args:
         axes: Action axes.
         flow_steps: Steps from noise to an action.
+        beyond: Further planned steps, and further axes, of the flow.
     """
 
-    def __init__(self, axes: int, flow_steps: int = _FLOW_STEPS) -> None:
+    def __init__(self, axes: int, flow_steps: int = _FLOW_STEPS, beyond: tuple[int, int] = (0, 0)) -> None:
         super().__init__()
-        self.axes, self.flow_steps = axes, flow_steps
+        self.axes, self.flow_steps, self.beyond = axes, flow_steps, beyond
         self._exploration: Exploration = "noise"
 
     def explore_by(self, exploration: Exploration) -> None:
@@ -61,6 +63,16 @@ class Flow(Head):
     def spread(self, features: Tensor) -> Tensor:
         """Return what widens or narrows the noise of each step where actions are sampled: (batch, steps, axes)."""
 
+    def filled(self, part: Tensor) -> Tensor:
+        """Return what is of actions (batch, steps, axes) as a part of the flow, with zeros beyond."""
+        steps, axes = self.beyond
+        return functional.pad(part, (0, axes, 0, steps)) if steps or axes else part
+
+    def own(self, whole: Tensor) -> Tensor:
+        """Return the part of the flow that is of actions: (batch, steps, axes)."""
+        steps, axes = self.beyond
+        return whole[:, : -steps or None, : -axes or None]
+
     def inner(self, actions: Tensor) -> Tensor:
         """Return actions (batch, steps, axes) as where the flow ends."""
         return actions
@@ -79,7 +91,7 @@ class Flow(Head):
         noise = torch.randn(end.shape, generator=generator)
         between = (1.0 - time) * noise + time * end
         wrong = self.velocity_at(features, between, time) - (end - noise)
-        return wrong[..., : self.axes].square().sum(dim=-1)
+        return self.own(wrong).square().sum(dim=-1)
 
     def forward(self, features: Tensor, noise: Tensor | None = None) -> Tensor:
         """Return the actions (batch, steps, axes) that ``noise`` becomes; None: zeros, its mean."""
@@ -104,8 +116,7 @@ class Flow(Head):
         chain = [now]
         for k in range(self.flow_steps):
             mean, std = self._step(features, now, self._time(k), temperature, noisy[k])
-            padded = functional.pad(std * noisy[k], (0, now.shape[-1] - self.axes))
-            now = mean + padded * torch.randn(now.shape, generator=generator)
+            now = mean + self.filled(std * noisy[k]) * torch.randn(now.shape, generator=generator)
             chain.append(now)
         points = torch.stack(chain, dim=-1)
         if self._exploration == "sde_step":
@@ -119,7 +130,7 @@ class Flow(Head):
         found, entropy = torch.zeros(()), torch.zeros(())
         for now, after, time in self._transitions(choice):
             mean, std = self._step(features, now, time, temperature)
-            found = found + gaussian(after[..., : self.axes], mean[..., : self.axes], std)
+            found = found + gaussian(self.own(after), self.own(mean), std)
             entropy = entropy + torch.log(std) + 0.5 * math.log(2.0 * math.pi * math.e)
         return found, entropy.expand_as(found)
 
@@ -128,13 +139,13 @@ class Flow(Head):
         found = torch.zeros(())
         for k, (now, _, time) in enumerate(self._transitions(choice)):
             mean, std = self._step(features, now, time, 1.0)
-            found = found + 0.5 * ((mean[..., : self.axes] - reference[..., k]) / std).square()
+            found = found + 0.5 * ((self.own(mean) - reference[..., k]) / std).square()
         return found
 
     def distribution(self, features: Tensor, choice: Tensor) -> Tensor:
         """Return the means (batch, steps, axes, noisy steps) of the chain at a temperature of 1."""
         steps = [self._step(features, now, time, 1.0)[0] for now, _, time in self._transitions(choice)]
-        return torch.stack(steps, dim=-1)[..., : self.axes, :]
+        return torch.stack([self.own(mean) for mean in steps], dim=-1)
 
     def _transitions(self, choice: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Yield the noisy steps of a chain: the points before and after, and the time (batch or 1, 1, 1) before."""
@@ -164,9 +175,8 @@ class Flow(Head):
         # The variance is a level times (1 - time) / time: infinite at 0, where that of the next time is taken.
         step = 1.0 / self.flow_steps
         level = step * (_SDE_LEVEL * temperature) ** 2 / time.clamp(min=step)
-        back = 0.5 * level * noisy * (now - time * velocity)[..., : self.axes]
-        mean = mean - functional.pad(back, (0, now.shape[-1] - self.axes))
-        return mean, (level * (1.0 - time)).sqrt().expand_as(back)
+        back = 0.5 * level * noisy * self.own(now - time * velocity)
+        return mean - self.filled(back), (level * (1.0 - time)).sqrt().expand_as(back)
 
     def _next(self, now: Tensor, velocity: Tensor) -> Tensor:
         """Return the point after a step along a velocity."""

@@ -157,6 +157,11 @@ class SmolVLANetwork(Normalised):
         for name in ("before", "end"):
             self.register_buffer(name, torch.tensor(getattr(pieces, name), dtype=torch.long), persistent=False)
 
+    @property
+    def held(self) -> int:
+        """Width of a layer's keys, and of its values."""
+        return self.sizes.language.groups * self.sizes.language.head
+
     def parts(self) -> dict[str, nn.Module]:
         """Return what has tensors in a checkpoint, by the prefix of their names."""
         seen = {f"{VLM}vision_model.": self.eyes, f"{VLM}connector.": self.connector}
@@ -221,7 +226,7 @@ class SmolVLAHead(Flow):
     rates: Tensor
 
     def __init__(self, sizes: Sizes, axes: int, chunk: int) -> None:
-        super().__init__(axes, sizes.steps)
+        super().__init__(axes, sizes.steps, (0, sizes.action - axes))
         self.sizes, self.chunk, width = sizes, chunk, sizes.expert.width
         cross = replace(sizes.expert, attended=sizes.language.groups * sizes.language.head)
         with torch.device("meta"):
@@ -257,12 +262,11 @@ class SmolVLAHead(Flow):
 
     def inner(self, actions: Tensor) -> Tensor:
         """Return normalised actions (batch, steps, axes), filled up with zeros."""
-        scaled = (actions - self.action_mean) / self.action_std
-        return functional.pad(scaled, (0, self.sizes.action - self.axes))
+        return self.filled((actions - self.action_mean) / self.action_std)
 
     def outer(self, end: Tensor) -> Tensor:
         """Return the actions (batch, steps, axes)."""
-        return end[..., : self.axes] * self.action_std + self.action_mean
+        return self.own(end) * self.action_std + self.action_mean
 
     def times(self, count: int, generator: torch.Generator | None) -> Tensor:
         """Return random times (count, 1, 1), more of them near the noise, as in its training."""
