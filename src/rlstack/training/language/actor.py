@@ -16,13 +16,14 @@ from rlstack.schema import value
 from rlstack.tasks.core.camera_observations import CameraImages, Instruction
 from rlstack.tasks.core.pipeline import Pipeline
 from rlstack.training.algorithm import PlanningActor
+from rlstack.training.language.checkpoints.expert import ExpertHead
 from rlstack.training.language.checkpoints.opening import CheckpointNetwork, CheckpointSettings, Fit, open_checkpoint
-from rlstack.training.language.checkpoints.smolvla import SmolVLAHead, SmolVLANetwork
 from rlstack.training.language.checkpoints.trained import frozen
 from rlstack.training.language.head import Head
 from rlstack.training.language.heads import HeadName, make_head
 from rlstack.training.language.network import Network, NetworkSettings
 from rlstack.training.language.tokeniser import Tokeniser
+from rlstack.training.networks import Normalised
 
 Precision = Literal["float32", "bfloat16"]
 
@@ -152,8 +153,8 @@ class LanguageActor(PlanningActor):
         if isinstance(self.network, Network):
             self.network.normalise_by(state)
             self.network.standardise_by(images)
-        elif self.settings.checkpoint.statistics == "demonstrations" and isinstance(self.head, SmolVLAHead):
-            assert isinstance(self.network, SmolVLANetwork)
+        elif self.settings.checkpoint.statistics == "demonstrations" and isinstance(self.head, ExpertHead):
+            assert isinstance(self.network, Normalised)
             self.network.normalise_by(state)
             self.head.normalise_by(actions)
 

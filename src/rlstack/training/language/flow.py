@@ -68,7 +68,7 @@ class Flow(Head):
         steps, axes = self.beyond
         return functional.pad(part, (0, axes, 0, steps)) if steps or axes else part
 
-    def own(self, whole: Tensor) -> Tensor:
+    def trimmed(self, whole: Tensor) -> Tensor:
         """Return the part of the flow that is of actions: (batch, steps, axes)."""
         steps, axes = self.beyond
         return whole[:, : -steps or None, : -axes or None]
@@ -91,7 +91,7 @@ class Flow(Head):
         noise = torch.randn(end.shape, generator=generator)
         between = (1.0 - time) * noise + time * end
         wrong = self.velocity_at(features, between, time) - (end - noise)
-        return self.own(wrong).square().sum(dim=-1)
+        return self.trimmed(wrong).square().sum(dim=-1)
 
     def forward(self, features: Tensor, noise: Tensor | None = None) -> Tensor:
         """Return the actions (batch, steps, axes) that ``noise`` becomes; None: zeros, its mean."""
@@ -130,7 +130,7 @@ class Flow(Head):
         found, entropy = torch.zeros(()), torch.zeros(())
         for now, after, time in self._transitions(choice):
             mean, std = self._step(features, now, time, temperature)
-            found = found + gaussian(self.own(after), self.own(mean), std)
+            found = found + gaussian(self.trimmed(after), self.trimmed(mean), std)
             entropy = entropy + torch.log(std) + 0.5 * math.log(2.0 * math.pi * math.e)
         return found, entropy.expand_as(found)
 
@@ -139,13 +139,13 @@ class Flow(Head):
         found = torch.zeros(())
         for k, (now, _, time) in enumerate(self._transitions(choice)):
             mean, std = self._step(features, now, time, 1.0)
-            found = found + 0.5 * ((self.own(mean) - reference[..., k]) / std).square()
+            found = found + 0.5 * ((self.trimmed(mean) - reference[..., k]) / std).square()
         return found
 
     def distribution(self, features: Tensor, choice: Tensor) -> Tensor:
         """Return the means (batch, steps, axes, noisy steps) of the chain at a temperature of 1."""
         steps = [self._step(features, now, time, 1.0)[0] for now, _, time in self._transitions(choice)]
-        return torch.stack([self.own(mean) for mean in steps], dim=-1)
+        return torch.stack([self.trimmed(mean) for mean in steps], dim=-1)
 
     def _transitions(self, choice: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Yield the noisy steps of a chain: the points before and after, and the time (batch or 1, 1, 1) before."""
@@ -175,7 +175,7 @@ class Flow(Head):
         # The variance is a level times (1 - time) / time: infinite at 0, where that of the next time is taken.
         step = 1.0 / self.flow_steps
         level = step * (_SDE_LEVEL * temperature) ** 2 / time.clamp(min=step)
-        back = 0.5 * level * noisy * self.own(now - time * velocity)
+        back = 0.5 * level * noisy * self.trimmed(now - time * velocity)
         return mean - self.filled(back), (level * (1.0 - time)).sqrt().expand_as(back)
 
     def _next(self, now: Tensor, velocity: Tensor) -> Tensor:

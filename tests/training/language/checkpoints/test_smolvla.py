@@ -146,7 +146,7 @@ def test_says_what_is_wrong_with_a_checkpoint(folder: Path, tmp_path: Path, monk
     refused("the action's size is 9 here, and at most 8 there", actions=9)
     config = json.loads((folder / "config.json").read_text())
     for given, match in (
-        ({"type": "pi0"}, "of the type 'pi0'; smolvla and openvla are read"),
+        ({"type": "pi05"}, "of the type 'pi05'; smolvla, pi0 and openvla are read"),
         ({"adapt_to_pi_aloha": True}, "adapt_to_pi_aloha: True is not read"),
         ({"vlm_model_name": "some/model"}, "hf download some/model config.json tokenizer.json --local-dir"),
         ({"max_state_dim": "many"}, "does not say .*'many'"),

@@ -14,10 +14,14 @@ from rlstack.errors import UserError
 from rlstack.policies.limits import hint, limits
 from rlstack.schema import value
 from rlstack.training.language.checkpoints.openvla import OpenVLAHead, OpenVLANetwork, load_openvla
+from rlstack.training.language.checkpoints.pi0 import Pi0Head, Pi0Network, load_pi0
 from rlstack.training.language.checkpoints.smolvla import SmolVLAHead, SmolVLANetwork, load_smolvla
 from rlstack.training.language.checkpoints.trained import Kept, Trained, prepare
 
-_STATE, _TEXT_STEPS = "observation.state", ("smolvla_new_line_processor", "tokenizer_processor")
+_STATE = "observation.state"
+_OTHER_STEPS = ("smolvla_new_line_processor", "pi0_new_line_processor", "tokenizer_processor")
+_OTHER_STEPS += ("relative_actions_processor", "absolute_actions_processor")
+"""Steps of processors that are done here, or not at all: a checkpoint with relative actions is refused."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +29,7 @@ class CheckpointSettings:
     """A published network to go on from, instead of the small one."""
 
     folder: str = value("")
-    """Folder of a checkpoint, of SmolVLA as LeRobot writes it or of OpenVLA; empty: the small network."""
+    """Folder of a checkpoint, of SmolVLA or pi0 as LeRobot writes them or of OpenVLA; empty: the small network."""
     trained: Trained = "lora"
     """What is trained: adapters of the language model and the expert, the whole expert, or all; layers of the robot's
     state and actions always are."""
@@ -52,8 +56,8 @@ class Fit:
     chunk: int
 
 
-CheckpointNetwork = SmolVLANetwork | OpenVLANetwork
-CheckpointHead = SmolVLAHead | OpenVLAHead
+CheckpointNetwork = SmolVLANetwork | Pi0Network | OpenVLANetwork
+CheckpointHead = SmolVLAHead | Pi0Head | OpenVLAHead
 
 
 def open_checkpoint(settings: CheckpointSettings, fit: Fit) -> tuple[CheckpointNetwork, CheckpointHead]:
@@ -65,9 +69,9 @@ def open_checkpoint(settings: CheckpointSettings, fit: Fit) -> tuple[CheckpointN
     folder = Path(settings.folder).expanduser()
     config = read_json(folder, "config.json", {})
     kind = config.get("type") or config.get("model_type")
-    opened = {"smolvla": _smolvla, "openvla": _openvla}.get(str(kind))
+    opened = {"smolvla": _lerobot, "pi0": _lerobot, "openvla": _openvla}.get(str(kind))
     if opened is None:
-        raise UserError(f"checkpoint: {folder} is of the type '{kind}'; smolvla and openvla are read.")
+        raise UserError(f"checkpoint: {folder} is of the type '{kind}'; smolvla, pi0 and openvla are read.")
     network, head, parts, small = opened(folder, config, settings, fit)
     count = sum(weights.numel() for part in (network, head) for weights in part.parameters())
     if 4 * count > limits().file_bytes:
@@ -85,18 +89,25 @@ _Opened = tuple[CheckpointNetwork, CheckpointHead, dict[str, nn.Module], tuple[n
 """Network, head, their parts by name, and layers of the robot's own state and actions."""
 
 
-def _smolvla(folder: Path, config: dict[str, Any], settings: CheckpointSettings, fit: Fit) -> _Opened:
-    network, head = load_smolvla(folder, config, fit.words, (fit.state, fit.images, fit.axes), fit.chunk)
+def _lerobot(folder: Path, config: dict[str, Any], settings: CheckpointSettings, fit: Fit) -> _Opened:
+    network: SmolVLANetwork | Pi0Network
+    head: SmolVLAHead | Pi0Head
+    robot = fit.state, fit.images, fit.axes
+    if config["type"] == "pi0":
+        network, head = load_pi0(folder, config, fit.words, robot, fit.chunk)
+        eyes: dict[str, nn.Module] = {"eyes": network.eyes, "projector": network.projector}
+    else:
+        network, head = load_smolvla(folder, config, fit.words, robot, fit.chunk)
+        eyes = {"eyes": network.eyes, "connector": network.connector}
     if settings.statistics == "checkpoint":
         cameras = [name for name in config.get("input_features", {}) if name.startswith("observation.images.")]
         _check_same(folder, "cameras", fit.images[0], len(cameras))
         _check_same(folder, f"elements of {_STATE}", fit.state, _size(config["input_features"], _STATE))
         _check_same(folder, "elements of action", fit.axes, _size(config["output_features"], ACTION_FEATURE))
-        scales = read_scales(folder, config, {}, _TEXT_STEPS)
+        scales = read_scales(folder, config, {}, _OTHER_STEPS)
         scale, offset = (torch.from_numpy(one) for one in scales[_STATE])
         network.mean, network.scale = -offset / scale, scale
         head.action_std, head.action_mean = (torch.from_numpy(one) for one in scales[ACTION_FEATURE])
-    eyes = {"eyes": network.eyes, "connector": network.connector}
     return network, head, {**eyes, "language": network.language, "expert": head.expert}, (network.state_proj, head.own)
 
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rlstack.errors import UserError
-from rlstack.training.language.checkpoints.pieces import Pieces, read_pieces
+from rlstack.training.language.checkpoints.pieces import Pieces, Reader, read_pieces
 from rlstack.training.language.checkpoints.timm_vision import TimmVision
 from rlstack.training.language.checkpoints.transformer import Language, LanguageSizes, attended, resizing, split
 from rlstack.training.language.checkpoints.weights import Weights, fill
@@ -55,12 +55,6 @@ class OpenVLANetwork(nn.Module):
     """
 
     colours: Tensor
-    first: Tensor
-    first_there: Tensor
-    after: Tensor
-    after_there: Tensor
-    before: Tensor
-    end: Tensor
 
     def __init__(
         self,
@@ -79,11 +73,7 @@ class OpenVLANetwork(nn.Module):
         self.register_buffer("rows", resizing(images[1], self.eyes.side, "bicubic"), persistent=False)
         self.register_buffer("columns", resizing(images[2], self.eyes.side, "bicubic"), persistent=False)
         self.register_buffer("colours", colours[..., None, None], persistent=False)
-        for name in ("first", "first_there", "after", "after_there"):
-            self.register_buffer(name, getattr(pieces, name), persistent=False)
-        for name in ("before", "end"):
-            self.register_buffer(name, torch.tensor(getattr(pieces, name), dtype=torch.long), persistent=False)
-        self._around = len(pieces.before), len(pieces.end)
+        self.reader = Reader(pieces)
 
     rows: Tensor
     columns: Tensor
@@ -99,15 +89,11 @@ class OpenVLANetwork(nn.Module):
         pixels = self.rows @ (images[:, 0].float().permute(0, 3, 1, 2) * (1.0 / 255.0)) @ self.columns.T
         scaled = [(pixels - mean) / std for mean, std in zip(*self.colours)]
         seen = self.projector(torch.cat([self.eyes(scaled[0]), self.fused(scaled[1])], dim=-1))
-        words = tokens.long()
-        ids = torch.cat([self.first[words[:, :1]], self.after[words[:, 1:]]], dim=1).flatten(start_dim=1)
-        there = torch.cat([self.first_there[words[:, :1]], self.after_there[words[:, 1:]]], dim=1).flatten(start_dim=1)
-        none, always = torch.zeros_like(ids[:, :1]), torch.ones_like(there[:, :1])
-        said = self.language.embed_tokens(torch.cat([self.before + none, ids, self.end + none], dim=1))
-        lead, tail = (always.repeat(1, count) for count in self._around)
+        ids, there = self.reader(tokens)
+        said = self.language.embed_tokens(ids)
         # the image is between the token that every text begins with and the question
         now = torch.cat([said[:, :1], seen, said[:, 1:]], dim=1)
-        there = torch.cat([always, torch.ones_like(seen[:, :, 0]), lead[:, 1:], there, tail], dim=1)
+        there = torch.cat([there[:, :1], torch.ones_like(seen[:, :, 0]), there[:, 1:]], dim=1)
         places = torch.cumsum(there, dim=1) - 1.0
         order = torch.arange(there.shape[1])
         later = (order > order[:, None]).float()

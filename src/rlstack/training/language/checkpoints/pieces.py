@@ -6,13 +6,14 @@ neighbours, and a table has all of them. Whether that is so is tried.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from rlstack.errors import UserError
 from rlstack.libraries import import_library
@@ -51,6 +52,42 @@ class Pieces:
             table, there = (self.after, self.after_there) if place else (self.first, self.first_there)
             found += table[number, : int(there[number].sum())].tolist()
         return [*found, *self.end]
+
+
+class Reader(nn.Module):
+    """Reads sentences by tables of a checkpoint's tokens.
+
+    Args:
+        pieces: The tables.
+    """
+
+    first: Tensor
+    first_there: Tensor
+    after: Tensor
+    after_there: Tensor
+    before: Tensor
+    end: Tensor
+
+    def __init__(self, pieces: Pieces) -> None:
+        super().__init__()
+        for name in ("first", "first_there", "after", "after_there"):
+            self.register_buffer(name, getattr(pieces, name), persistent=False)
+        for name in ("before", "end"):
+            self.register_buffer(name, torch.tensor(getattr(pieces, name), dtype=torch.long), persistent=False)
+        self._around = len(pieces.before), len(pieces.end)
+
+    def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the checkpoint's tokens (batch, n) of words, and 1 where there is one (batch, n).
+
+        Args:
+            tokens: (batch, words) of the graph's own tokeniser, whole numbers.
+        """
+        words = tokens.long()
+        ids = torch.cat([self.first[words[:, :1]], self.after[words[:, 1:]]], dim=1).flatten(start_dim=1)
+        there = torch.cat([self.first_there[words[:, :1]], self.after_there[words[:, 1:]]], dim=1).flatten(start_dim=1)
+        none, always = torch.zeros_like(ids[:, :1]), torch.ones_like(there[:, :1])
+        lead, tail = (always.repeat(1, count) for count in self._around)
+        return torch.cat([self.before + none, ids, self.end + none], dim=1), torch.cat([lead, there, tail], dim=1)
 
 
 def read_pieces(
@@ -108,6 +145,30 @@ def read_pieces(
     if one is None:
         raise UserError(f"{path} has no token '{also}': it is another tokeniser than the checkpoint's.")
     return made, one
+
+
+def model_of(folder: Path, name: str, *also: str) -> Path:
+    """Return the folder with the tokeniser of a checkpoint's vision-language model, without a download.
+
+    Args:
+        folder: The checkpoint's.
+        name: The model's, at Hugging Face or a folder.
+        also: Further files that it must have.
+
+    Raises:
+        UserError: There is none; the sentence says how to get it.
+    """
+    needed = [*also, FILE]
+    places = [folder / "vlm", Path(name)]
+    hub = Path(os.environ.get("HF_HUB_CACHE") or Path(os.environ.get("HF_HOME", "~/.cache/huggingface"), "hub"))
+    places += sorted((hub.expanduser() / f"models--{name.replace('/', '--')}" / "snapshots").glob("*"))
+    for place in places:
+        if name and all((place / file).is_file() for file in needed):
+            return place
+    raise UserError(
+        f"checkpoint: {folder} needs {' and '.join(needed)} of its vision-language model '{name}', which are not in"
+        f" {folder / 'vlm'}: hf download {name} {' '.join(needed)} --local-dir {folder / 'vlm'}"
+    )
 
 
 def _parts(found: Any, before: str, words: Sequence[str]) -> list[list[int]]:

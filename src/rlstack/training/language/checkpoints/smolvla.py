@@ -7,7 +7,6 @@ reads them in every step from noise to actions: half of its layers attend to the
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +18,8 @@ from torch.nn import functional
 
 from rlstack.data.lerobot.processors import read_json
 from rlstack.errors import UserError
-from rlstack.training.language.checkpoints.pieces import FILE, Pieces, read_pieces
+from rlstack.training.language.checkpoints.expert import ExpertHead, check_room
+from rlstack.training.language.checkpoints.pieces import Pieces, Reader, model_of, read_pieces
 from rlstack.training.language.checkpoints.transformer import (
     Fitted,
     Language,
@@ -30,7 +30,6 @@ from rlstack.training.language.checkpoints.transformer import (
 )
 from rlstack.training.language.checkpoints.vision import Connector, Vision, VisionSizes
 from rlstack.training.language.checkpoints.weights import Weights, fill
-from rlstack.training.language.flow import Flow
 from rlstack.training.networks import Normalised
 
 VLM, STATE = "model.vlm_with_expert.vlm.model.", "model.state_proj."
@@ -134,28 +133,17 @@ class SmolVLANetwork(Normalised):
         pieces: The model's tokens of the words.
     """
 
-    first: Tensor
-    first_there: Tensor
-    after: Tensor
-    after_there: Tensor
-    before: Tensor
-    end: Tensor
-
     def __init__(self, sizes: Sizes, state: int, images: tuple[int, int, int, int], pieces: Pieces) -> None:
         super().__init__(state)
         self.sizes, self.cameras = sizes, images[0]
         self._filled = sizes.state - state
-        self._around = len(pieces.before), len(pieces.end)
         with torch.device("meta"):
             self.eyes = Vision(sizes.vision)
             self.connector = Connector(sizes.vision.width, sizes.factor, sizes.language.width)
             self.language = Language(sizes.vocabulary, sizes.language)
             self.state_proj = nn.Linear(sizes.state, sizes.language.width)
         self.fitted = Fitted(images[1], images[2], sizes.vision.side)
-        for name in ("first", "first_there", "after", "after_there"):
-            self.register_buffer(name, getattr(pieces, name), persistent=False)
-        for name in ("before", "end"):
-            self.register_buffer(name, torch.tensor(getattr(pieces, name), dtype=torch.long), persistent=False)
+        self.reader = Reader(pieces)
 
     @property
     def held(self) -> int:
@@ -177,7 +165,8 @@ class SmolVLANetwork(Normalised):
         """
         width = self.sizes.language.width
         seen = [self._see(images[:, camera].float()) for camera in range(self.cameras)]
-        said, there = self._read(tokens)
+        ids, there = self.reader(tokens)
+        said = self.language.embed_tokens(ids)
         felt = functional.pad(self.normalised(state), (0, self._filled))
         now: Tensor = torch.cat([*seen, said * math.sqrt(width), self.state_proj(felt)[:, None]], dim=1)
         sighted = torch.ones_like(now[:, : sum(part.shape[1] for part in seen), 0])
@@ -200,19 +189,8 @@ class SmolVLANetwork(Normalised):
         found: Tensor = self.connector(patches) * math.sqrt(self.sizes.language.width)
         return found
 
-    def _read(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the model's tokens (batch, n, width) of words (batch, words), and 1 where there is one (batch, n)."""
-        words = tokens.long()
-        ids = torch.cat([self.first[words[:, :1]], self.after[words[:, 1:]]], dim=1).flatten(start_dim=1)
-        there = torch.cat([self.first_there[words[:, :1]], self.after_there[words[:, 1:]]], dim=1).flatten(start_dim=1)
-        none = torch.zeros_like(ids[:, :1])
-        ids = torch.cat([self.before + none, ids, self.end + none], dim=1)
-        always = torch.ones_like(there[:, :1])
-        sides = [always.repeat(1, count) for count in self._around]
-        return self.language.embed_tokens(ids), torch.cat([sides[0], there, sides[1]], dim=1)
 
-
-class SmolVLAHead(Flow):
+class SmolVLAHead(ExpertHead):
     """The expert: a velocity from noise to actions.
 
     Args:
@@ -221,66 +199,20 @@ class SmolVLAHead(Flow):
         chunk: Planned steps; the expert's are causal, so that fewer than it was trained for are its first ones.
     """
 
-    action_mean: Tensor
-    action_std: Tensor
-    rates: Tensor
-
     def __init__(self, sizes: Sizes, axes: int, chunk: int) -> None:
-        super().__init__(axes, sizes.steps, (0, sizes.action - axes))
-        self.sizes, self.chunk, width = sizes, chunk, sizes.expert.width
+        super().__init__(axes, chunk, 0, sizes.expert.width, sizes.action, sizes.steps, sizes.periods)
+        self.sizes = sizes
         cross = replace(sizes.expert, attended=sizes.language.groups * sizes.language.head)
         with torch.device("meta"):
             self.expert = Layers([sizes.expert if self._own(k) else cross for k in range(sizes.expert.layers)])
-            self.own = nn.ModuleDict(
-                {
-                    "action_in_proj": nn.Linear(sizes.action, width),
-                    "action_out_proj": nn.Linear(width, sizes.action),
-                    "action_time_mlp_in": nn.Linear(2 * width, width),
-                    "action_time_mlp_out": nn.Linear(width, width),
-                }
-            )
-        self.noise = nn.Parameter(torch.zeros(axes))
-        self.register_buffer("action_mean", torch.zeros(axes))
-        self.register_buffer("action_std", torch.ones(axes))
-        least, most = sizes.periods
-        share = torch.linspace(0.0, 1.0, width // 2, dtype=torch.float64)
-        rates = 2.0 * math.pi / (least * (most / least) ** share)
-        self.register_buffer("rates", rates, persistent=False)
 
     def parts(self) -> dict[str, nn.Module]:
         """Return what has tensors in a checkpoint, by the prefix of their names."""
-        return {EXPERT: self.expert, **{f"model.{name}.": layer for name, layer in self.own.items()}}
-
-    def normalise_by(self, actions: Tensor) -> None:
-        """Set the normalisation of actions (samples, axes)."""
-        self.action_mean.copy_(actions.mean(dim=0))
-        self.action_std.copy_(actions.std(dim=0).clamp(min=1e-2))
+        return {EXPERT: self.expert, **self.action_parts()}
 
     def _own(self, layer: int) -> bool:
         """Return whether a layer of the expert attends to its own tokens, too."""
         return bool(self.sizes.own_every) and layer % self.sizes.own_every == 0
-
-    def inner(self, actions: Tensor) -> Tensor:
-        """Return normalised actions (batch, steps, axes), filled up with zeros."""
-        return self.filled((actions - self.action_mean) / self.action_std)
-
-    def outer(self, end: Tensor) -> Tensor:
-        """Return the actions (batch, steps, axes)."""
-        return self.own(end) * self.action_std + self.action_mean
-
-    def times(self, count: int, generator: torch.Generator | None) -> Tensor:
-        """Return random times (count, 1, 1), more of them near the noise, as in its training."""
-        # the distribution Beta(1.5, 1) of the noise's share has the inverse u^(2/3)
-        noise = torch.rand((count, 1, 1), generator=generator) ** (2.0 / 3.0)
-        return 1.0 - (0.999 * noise + 0.001)
-
-    def spread(self, features: Tensor) -> Tensor:
-        """Return what widens or narrows the noise, the same for each observation: (batch, steps, axes)."""
-        return self.noise + torch.zeros_like(features[:, :1, :1]).repeat(1, self.chunk, self.axes)
-
-    def still(self, features: Tensor) -> Tensor:
-        """Return zeros (batch, steps, axes of the flow)."""
-        return torch.zeros_like(features[:, :1, :1]).repeat(1, self.chunk, self.sizes.action)
 
     def velocity_at(self, features: Tensor, now: Tensor, time: Tensor) -> Tensor:
         """Return the velocity where the flow is ``now``; the expert's own time runs from actions to noise."""
@@ -290,7 +222,7 @@ class SmolVLAHead(Flow):
         hidden = (1.0 - there).transpose(1, 2)  # (batch, 1, tokens)
         later = (steps > steps[:, None]).float()[None]
         both = torch.cat([hidden.repeat(1, self.chunk, 1), later + torch.zeros_like(hidden[:, :, :1])], dim=2)
-        tokens: Tensor = self._begun(now, 1.0 - time)
+        tokens: Tensor = self.begun(now, 1.0 - time)
         for k, layer in enumerate(self.expert.each()):
             keys, values = kept[2 * k], kept[2 * k + 1]
             if self._own(k):
@@ -313,15 +245,6 @@ class SmolVLAHead(Flow):
     def _heads(self, flat: Tensor) -> Tensor:
         return split(flat, self.sizes.expert.groups)
 
-    def _begun(self, now: Tensor, noise: Tensor) -> Tensor:
-        """Return the expert's tokens (batch, steps, width) of actions on their way, and the share of noise in them."""
-        angle = (noise.double() * self.rates).float()
-        when = torch.cat([torch.sin(angle), torch.cos(angle)], dim=-1)
-        acting = self.own["action_in_proj"](now)
-        both = torch.cat([acting, when + torch.zeros_like(acting)], dim=-1)
-        found: Tensor = self.own["action_time_mlp_out"](functional.silu(self.own["action_time_mlp_in"](both)))
-        return found
-
 
 def load_smolvla(
     folder: Path,
@@ -342,35 +265,11 @@ def load_smolvla(
     Raises:
         UserError: The checkpoint is not whole, or does not fit the robot or the chunk.
     """
-    model_folder = model_of(folder, str(config.get("vlm_model_name", "")))
+    model_folder = model_of(folder, str(config.get("vlm_model_name", "")), "config.json")
     sizes = read_sizes(config, read_json(model_folder, "config.json", {}), str(folder / "config.json"))
     state, images, axes = robot
-    for what, here, there in (
-        ("chunk", chunk, sizes.chunk),
-        ("the state's size", state, sizes.state),
-        ("the action's size", axes, sizes.action),
-    ):
-        if here > there:
-            raise UserError(f"checkpoint: {folder} does not fit: {what} is {here} here, and at most {there} there.")
+    check_room(folder, (chunk, sizes.chunk), (state, sizes.state), (axes, sizes.action))
     pieces, _ = read_pieces(model_folder, words, end="\n")
     network, head = SmolVLANetwork(sizes, state, images, pieces), SmolVLAHead(sizes, axes, chunk)
     fill({**network.parts(), **head.parts()}, Weights(folder), unused=UNUSED)
     return network, head
-
-
-def model_of(folder: Path, name: str) -> Path:
-    """Return the folder with configuration and tokeniser of a checkpoint's vision-language model, without a download.
-
-    Raises:
-        UserError: There is none; the sentence says how to get it.
-    """
-    places = [folder / "vlm", Path(name)]
-    hub = Path(os.environ.get("HF_HUB_CACHE") or Path(os.environ.get("HF_HOME", "~/.cache/huggingface"), "hub"))
-    places += sorted((hub.expanduser() / f"models--{name.replace('/', '--')}" / "snapshots").glob("*"))
-    for place in places:
-        if name and (place / "config.json").is_file() and (place / FILE).is_file():
-            return place
-    raise UserError(
-        f"checkpoint: {folder} needs config.json and {FILE} of its vision-language model '{name}', which are not in"
-        f" {folder / 'vlm'}: hf download {name} config.json {FILE} --local-dir {folder / 'vlm'}"
-    )

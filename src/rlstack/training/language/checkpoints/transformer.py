@@ -1,7 +1,8 @@
 """Layers of published vision and language models, with their tensors' published names, in ordinary tensor operations.
 
 Vision transformers are of the form of SigLIP (arXiv 2303.15343), language models of that of Llama (arXiv 2302.13971):
-root-mean-square norms, rotary positions, keys and values shared by several queries, gated dense layers.
+root-mean-square norms, rotary positions, keys and values shared by several queries, gated dense layers. Those of Gemma
+(arXiv 2403.08295) differ in what the norms' weights are added to and in the gate's activation.
 """
 
 from __future__ import annotations
@@ -18,16 +19,17 @@ HIDDEN = 1e4
 
 
 class RMSNorm(nn.Module):
-    """Scales tokens to a root mean square of 1, then by learned weights."""
+    """Scales tokens to a root mean square of 1, then by learned weights, or in Gemma by 1 and them."""
 
-    def __init__(self, width: int, epsilon: float) -> None:
+    def __init__(self, width: int, epsilon: float, gemma: bool = False) -> None:
         super().__init__()
-        self.weight, self.epsilon = nn.Parameter(torch.ones(width)), epsilon
+        self.weight, self.epsilon, self.gemma = nn.Parameter(torch.ones(width)), epsilon, gemma
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Return (..., width)."""
         exact = tokens.float()
-        return self.weight * (exact * torch.rsqrt(exact.square().mean(dim=-1, keepdim=True) + self.epsilon))
+        weight = 1.0 + self.weight if self.gemma else self.weight
+        return weight * (exact * torch.rsqrt(exact.square().mean(dim=-1, keepdim=True) + self.epsilon))
 
 
 def rotated(tokens: Tensor, positions: Tensor, base: float = 10_000.0) -> Tensor:
@@ -85,6 +87,8 @@ class LanguageSizes:
     epsilon: float
     attended: int = 0
     """Width of what keys and values are made of; 0: that of the tokens."""
+    gemma: bool = False
+    """Whether norms and gates are Gemma's, in place of Llama's."""
 
 
 class Projections(nn.Module):
@@ -100,17 +104,20 @@ class Projections(nn.Module):
 
 
 class Gated(nn.Module):
-    """Gated dense layers (SwiGLU, arXiv 2002.05202)."""
+    """Gated dense layers: SwiGLU, or in Gemma GeGLU (arXiv 2002.05202)."""
 
-    def __init__(self, width: int, dense: int) -> None:
+    def __init__(self, width: int, dense: int, gemma: bool = False) -> None:
         super().__init__()
+        self.gemma = gemma
         self.gate_proj = nn.Linear(width, dense, bias=False)
         self.up_proj = nn.Linear(width, dense, bias=False)
         self.down_proj = nn.Linear(dense, width, bias=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Return (..., width)."""
-        found: Tensor = self.down_proj(functional.silu(self.gate_proj(tokens)) * self.up_proj(tokens))
+        gate = self.gate_proj(tokens)
+        gate = functional.gelu(gate, approximate="tanh") if self.gemma else functional.silu(gate)
+        found: Tensor = self.down_proj(gate * self.up_proj(tokens))
         return found
 
 
@@ -120,9 +127,9 @@ class LanguageLayer(nn.Module):
     def __init__(self, sizes: LanguageSizes) -> None:
         super().__init__()
         self.sizes = sizes
-        self.self_attn, self.mlp = Projections(sizes), Gated(sizes.width, sizes.dense)
-        self.input_layernorm = RMSNorm(sizes.width, sizes.epsilon)
-        self.post_attention_layernorm = RMSNorm(sizes.width, sizes.epsilon)
+        self.self_attn, self.mlp = Projections(sizes), Gated(sizes.width, sizes.dense, sizes.gemma)
+        self.input_layernorm = RMSNorm(sizes.width, sizes.epsilon, sizes.gemma)
+        self.post_attention_layernorm = RMSNorm(sizes.width, sizes.epsilon, sizes.gemma)
 
     def asks(self, tokens: Tensor, positions: Tensor, base: float = 10_000.0) -> Tensor:
         """Return the queries (batch, heads, n, size) of tokens at positions (batch, n)."""
@@ -151,7 +158,7 @@ class Layers(nn.Module):
     def __init__(self, sizes: Sequence[LanguageSizes]) -> None:
         super().__init__()
         self.layers = nn.ModuleList(LanguageLayer(each) for each in sizes)
-        self.norm = RMSNorm(sizes[-1].width, sizes[-1].epsilon)
+        self.norm = RMSNorm(sizes[-1].width, sizes[-1].epsilon, sizes[-1].gemma)
 
     def each(self) -> Iterator[LanguageLayer]:
         """Yield the layers."""
@@ -184,23 +191,26 @@ def resizing(size: int, wanted: int, mode: str = "bilinear") -> Tensor:
 class Fitted(nn.Module):
     """Resizes images (batch, rows, columns, 3), 0 to 255, to squares (batch, 3, side, side), 0 to 1, undistorted.
 
-    What is left stays black, at the left and at the top.
+    What is left stays black.
 
     Args:
         rows: Of the images.
         columns: Of the images.
         side: Of the square, pixels.
+        centred: Whether that is on both sides, in place of at the left and at the top.
     """
 
     rows: Tensor
     columns: Tensor
 
-    def __init__(self, rows: int, columns: int, side: int) -> None:
+    def __init__(self, rows: int, columns: int, side: int, centred: bool = False) -> None:
         super().__init__()
         ratio = max(rows / side, columns / side)
         for name, size in (("rows", rows), ("columns", columns)):
             wanted = int(size / ratio)
-            matrix = torch.cat([torch.zeros(side - wanted, size), resizing(size, wanted)])
+            before = (side - wanted) // 2 if centred else side - wanted
+            after = torch.zeros(side - wanted - before, size)
+            matrix = torch.cat([torch.zeros(before, size), resizing(size, wanted), after])
             self.register_buffer(name, matrix, persistent=False)
 
     def forward(self, images: Tensor) -> Tensor:
