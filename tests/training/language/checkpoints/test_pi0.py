@@ -189,7 +189,7 @@ def test_goes_on_by_demonstrations_then_by_trials_and_into_a_policy_file(
     steering = VLADSRLSettings(checkpoint=of_checkpoint, chunk=3, rollout=2, warm_up=0, batch=4, hidden=(8,))
     third = VLADSRL(replace(steering, pretrained=str(tmp_path)), environment(2))
     third.open(None)
-    assert third.learner.columns == 14 + 4  # the robot's state, and a mean of the last layer's values
+    assert third.learner.columns == third.policy.layout.state + 4  # the robot's state, and a mean of the last layer's values
     assert np.isfinite(list(third.iterate(0.0).logged().values())).all()
     fused = third.actor()
     assert not any("base_layer" in name for name in fused.state_dict())
