@@ -1,4 +1,4 @@
-"""pi0's checkpoints: LeRobot's own answers, what is refused, adapters, reinforcement, steering and the policy file."""
+"""pi0's checkpoints: LeRobot's own answers, what is refused, adapters, log-probabilities, steering, policy file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import torch
 from rlstack.errors import UserError
 from rlstack.policies import write_policy
 from rlstack.training.algorithms.vla_dsrl import VLADSRL, VLADSRLSettings
-from rlstack.training.algorithms.vla_ppo import VLAPPO, VLAPPOSettings
 from rlstack.training.algorithms.vla_sft import VLASFT, VLASFTSettings
 from rlstack.training.export import TOLERANCE, PolicyGraph, _to_onnx, compare, make_contract
 from rlstack.training.language.actor import LanguageActor, PolicySettings
@@ -160,13 +159,13 @@ def test_says_what_is_wrong_with_a_checkpoint(folder: Path, tmp_path: Path) -> N
         actor(tmp_path)
 
 
-def test_goes_on_by_demonstrations_then_by_trials_and_into_a_policy_file(
+def test_learns_demonstrations_then_is_steered_and_is_a_policy_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("peft")
     monkeypatch.setattr("rlstack.tasks.manipulator.environment.STARTS", 32)
     folder = tmp_path / "pi0"
-    write_pi0(folder, 7, ("scene",), 3, chunk=4, steps=3)
+    write_pi0(folder, 7, ("scene",), 3, chunk=4, steps=2)
     of_checkpoint = CheckpointSettings(folder=str(folder), rank=2)
     torch.manual_seed(0)
     one = VLASFT(VLASFTSettings(checkpoint=of_checkpoint, batch=4, chunk=3), environment(2))
@@ -179,18 +178,13 @@ def test_goes_on_by_demonstrations_then_by_trials_and_into_a_policy_file(
     contract = make_contract("words", "table_push", TASK, PANDA, graph, training={}, evaluation={})
     file = tmp_path / "policy.onnx"
     write_policy(_to_onnx(graph, contract), contract, file)
-    assert compare(graph, contract, file, PANDA, observations=50) < TOLERANCE
+    assert compare(graph, contract, file, PANDA, observations=20) < TOLERANCE
     save_checkpoint(tmp_path, {"algorithm": one.state_dict()})
-    tuned = VLAPPOSettings(checkpoint=of_checkpoint, chunk=3, rollout=2, warm_up=0, batch=4, pretrained=str(tmp_path))
-    other = VLAPPO(replace(tuned, exploration="sde_step"), environment(2))
-    other.open(None)
-    torch.testing.assert_close(other.policy.state_dict(), one.policy.state_dict())
-    assert np.isfinite(list(other.iterate(0.2).logged().values())).all()
     steering = VLADSRLSettings(checkpoint=of_checkpoint, chunk=3, rollout=2, warm_up=0, batch=4, hidden=(8,))
-    third = VLADSRL(replace(steering, pretrained=str(tmp_path)), environment(2))
-    third.open(None)
-    assert third.learner.columns == third.policy.layout.state + 4  # the robot's state, and a mean of the last layer's values
-    assert np.isfinite(list(third.iterate(0.0).logged().values())).all()
-    fused = third.actor()
+    other = VLADSRL(replace(steering, pretrained=str(tmp_path)), environment(2))
+    other.open(None)
+    assert other.learner.columns == other.policy.layout.state + 4  # and a mean of the last values
+    assert np.isfinite(list(other.iterate(0.0).logged().values())).all()
+    fused = other.actor()
     assert not any("base_layer" in name for name in fused.state_dict())
-    assert fused.plan(environment(2).observe()[0]).shape == (2, 3, 3)  # type: ignore[operator]
+    assert fused.plan(other.environment.observe()[0]).shape == (2, 3, 3)  # type: ignore[operator]
