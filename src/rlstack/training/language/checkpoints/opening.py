@@ -19,8 +19,8 @@ from rlstack.training.language.checkpoints.smolvla import SmolVLAHead, SmolVLANe
 from rlstack.training.language.checkpoints.trained import Kept, Trained, prepare
 
 _STATE = "observation.state"
-_OTHER_STEPS = ("smolvla_new_line_processor", "pi0_new_line_processor", "tokenizer_processor")
-_OTHER_STEPS += ("relative_actions_processor", "absolute_actions_processor")
+_TEXT_STEPS = ("smolvla_new_line_processor", "pi0_new_line_processor", "tokenizer_processor")
+_OTHER_STEPS = (*_TEXT_STEPS, "relative_actions_processor", "absolute_actions_processor")
 """Steps of processors that are done here, or not at all: a checkpoint with relative actions is refused."""
 
 

@@ -208,13 +208,13 @@ class Pi0Network(Normalised):
         felt: Tensor = self.state_proj(functional.pad(self.normalised(state), (0, self._filled)))[:, None]
         places, place = torch.cumsum(there, dim=1) - 1.0, there.sum(dim=1, keepdim=True)
         every = torch.cat([there, torch.ones_like(place)], dim=1)
-        hidden, kept = (1.0 - there)[:, None], [every[:, :, None]]
+        hidden, unseen, kept = (1.0 - there)[:, None], (1.0 - every)[:, None], [every[:, :, None]]
         for layer, acting in zip(self.language.each(), self._expert[0].each()):
             keys, values = layer.holds(now, places)
-            both = [torch.cat(pair, dim=2) for pair in zip((keys, values), acting.holds(felt, place))]
-            kept += [part.transpose(1, 2).flatten(start_dim=2) for part in both]
+            every_key, every_value = (torch.cat(two, dim=2) for two in zip((keys, values), acting.holds(felt, place)))
+            kept += [part.transpose(1, 2).flatten(start_dim=2) for part in (every_key, every_value)]
             now = layer.after(now, attended(layer.asks(now, places), keys, values, hidden))
-            felt = acting.after(felt, attended(acting.asks(felt, place), *both, (1.0 - every)[:, None]))
+            felt = acting.after(felt, attended(acting.asks(felt, place), every_key, every_value, unseen))
         return torch.cat(kept, dim=-1)
 
     def _see(self, image: Tensor) -> Tensor:
