@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -33,3 +34,19 @@ def test_a_clock_that_stops_does_not_stop_the_guard(flight: Flight, listener: Li
     stopped = node.get_clock().now()
     listener.until(lambda: guard.mode.role == "off", "the guard's stop without observations", 10.0)
     assert node.get_clock().now() == stopped and "observation" in guard.reason
+
+
+def test_a_paused_simulator_stops_neither_policy_nor_guard(flight: Flight, listener: Listener) -> None:
+    guard, kind = flight.guard.guard, topics.type_of(topics.REAL_TIME_FACTOR)
+    pace = listener.node.create_publisher(kind, topics.REAL_TIME_FACTOR, topics.quality("latched"))
+    listener.until(lambda: guard.in_a_row > 20, "observations", 20.0)
+    assert listener.call(SetBool, topics.ARM, SetBool.Request(data=True)).success
+    listener.until(lambda: str(guard.mode) == "policy", "the policy's flight", 20.0)
+    pace.publish(kind(data=0.0))
+    flight.flies, began = False, time.monotonic_ns()
+    listener.spin(1.3)  # a policy may be late by 1 s here
+    flight.pass_over(time.monotonic_ns() - began)
+    pace.publish(kind(data=1.0))
+    flight.flies, seen = True, guard.in_a_row
+    listener.until(lambda: guard.in_a_row > seen + 10, "observations again", 20.0)
+    assert str(guard.mode) == "policy" and guard.interventions == 0

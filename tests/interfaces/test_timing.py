@@ -205,3 +205,39 @@ def test_time_goes_on_while_a_frozen_robot_repeats_its_last_stamp(jumps: bool) -
         assert now is not None and abs(now - last - 10 * MS * k) < MS
     after = began + 1010 * MS
     assert clock.observe(last + 1010 * MS, after, NO_SYSTEM + after) is Arrival.NEXT, "it goes on: no jump"
+
+
+def test_a_paused_simulators_time_stands_still_and_goes_on_from_there() -> None:
+    clock, period = StampClock(), 10 * MS
+    for k in range(100):
+        clock.observe(k * period, NO_SYSTEM + k * period, NO_SYSTEM)
+        clock.observe_clock(k * period, NO_SYSTEM + k * period)
+    last, now = 99 * period, NO_SYSTEM + 99 * period
+    clock.set_rate(0.0, now + 5 * MS)
+    assert clock.stands and clock.now_ns(now + 3600 * NANOSECONDS, NO_SYSTEM) == last
+    now += 3600 * NANOSECONDS
+    clock.set_rate(1.0, now)
+    assert not clock.stands and clock.now_ns(now + 4 * MS, NO_SYSTEM) == last + 4 * MS
+    assert clock.observe(last + NANOSECONDS, now + 4 * MS, NO_SYSTEM) is Arrival.DROPPED  # a reset meanwhile
+    assert clock.observe(last + period, now + period, NO_SYSTEM) is Arrival.NEXT
+
+
+def test_a_slower_simulation_is_believed_at_once_and_a_faster_one_by_its_stamps() -> None:
+    clock, period = StampClock(), 10 * MS
+    for k in range(100):
+        clock.observe(k * period, NO_SYSTEM + k * period, NO_SYSTEM)
+    last, now = 99 * period, NO_SYSTEM + 99 * period
+    clock.set_rate(0.1, now)
+    assert clock.now_ns(now + 50 * MS, NO_SYSTEM) == last + 5 * MS
+    clock.set_rate(10.0, now)
+    assert clock.now_ns(now + 50 * MS, NO_SYSTEM) == last + 5 * MS
+    for k in range(1, 400):
+        clock.observe(last + k * period, now + k * period // 5, NO_SYSTEM)
+    assert clock.now_ns(now + 399 * period // 5 + MS, NO_SYSTEM) == pytest.approx(last + 399 * period + 5 * MS, abs=MS)
+
+
+def test_a_real_robots_clock_does_not_stand_still() -> None:
+    clock = StampClock()
+    clock.observe(NO_SYSTEM, 0, NO_SYSTEM)
+    clock.set_rate(0.0, 0)
+    assert not clock.stands and clock.now_ns(0, NO_SYSTEM + MS) == NO_SYSTEM + MS

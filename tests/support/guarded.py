@@ -74,6 +74,10 @@ class Flight:
         command.header.stamp = stamp.to_msg()
         self.policies[0].publish(command)
 
+    def pass_over(self, gap_ns: int) -> None:
+        """Leave time out of the simulation's."""
+        self._began_ns += gap_ns
+
     def close(self) -> None:
         self.guard.stop()
         self.listener.executor.remove_node(self.guard)

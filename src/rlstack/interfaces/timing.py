@@ -101,6 +101,10 @@ class StampSequence:
         """Accept any next stamp."""
         self._last_ns, self._candidates = None, 0
 
+    def go_on(self, monotonic_ns: int) -> None:
+        """Count the time until now, on a monotonic clock, as if it had not passed."""
+        self._arrived_ns = monotonic_ns
+
     def observe(self, stamp_ns: int, arrived_ns: int, rate: float = 1.0) -> Arrival:
         """Add a stamp.
 
@@ -154,7 +158,7 @@ class StampClock:
         self._stamp_ns: int | None = None
         self._arrived_ns = 0
         self._anchor_ns = (0, 0)
-        self._rate = 1.0
+        self._rate = self._moving_rate = self._told_rate = 1.0
         self._measured = False
         self._live, self._jumped = False, False
         self._clock_sequence = StampSequence()
@@ -187,8 +191,32 @@ class StampClock:
             self._rate, self._measured = stamps / arrivals, True
             self._anchor_ns = (stamp_ns, monotonic_ns)
         elif not self._measured and arrivals > 0:
-            self._rate = min(stamps / arrivals, 1.0)  # rough, but a slow simulation must not look stale at its start
+            self._rate = min(
+                stamps / arrivals, self._told_rate
+            )  # rough, but a slow simulation must not look stale at its start
         return arrival
+
+    @property
+    def stands(self) -> bool:
+        """Whether time stands still: its simulator is paused."""
+        return self._rate == 0.0 and not self._live
+
+    def set_rate(self, rate: float, monotonic_ns: int) -> None:
+        """Take a simulator's word for its pace from now on, s per second; 0: it is paused.
+
+        One that becomes faster is believed once its stamps are, as it may not reach that.
+        """
+        self._told_rate = rate
+        if self._rate > 0.0:
+            self._moving_rate = self._rate
+        self._rate = min(rate, self._moving_rate) if rate > 0.0 else 0.0
+        self._arrived_ns = monotonic_ns
+        self._sequence.go_on(monotonic_ns)
+        self._clock_sequence.go_on(monotonic_ns)
+        if self._stamp_ns is not None:
+            self._anchor_ns = (self._stamp_ns, monotonic_ns)
+        if self._clock is not None:
+            self._clock = (self._clock[0], monotonic_ns)
 
     def observe_clock(self, time_ns: int, monotonic_ns: int) -> None:
         """Add a message of ``/clock``; one that jumps is used only once the stamps have jumped, too."""

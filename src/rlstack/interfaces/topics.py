@@ -73,8 +73,16 @@ MOVED_MARKERS = "/markers/moved"
 TF = "/tf"
 TF_STATIC = "/tf_static"
 CLOCK = "/clock"
+REAL_TIME_FACTOR = "/real_time_factor"
+"""Simulated seconds per second that a simulator aims at; 0: it is paused. Latched."""
+DISTURBANCE = "disturbance"
+"""Force and torque that push a simulated robot, in ``odom`` or ``base_link``, for :data:`DISTURBED_S`."""
+DISTURBED_S = 0.2
+"""How long a message of :data:`DISTURBANCE` acts, s of simulated time; the next one replaces it."""
 
 RESET = "reset"
+PAUSE = "~/pause"
+"""Service of a simulator's node: let its time stand still, or pass again."""
 ARM = "arm"
 ESTOP = "estop"
 POLICY_RESET = POLICY_PREFIX + RESET
@@ -129,6 +137,8 @@ TYPES: dict[str, str] = {
     TF: "tf2_msgs/msg/TFMessage",
     TF_STATIC: "tf2_msgs/msg/TFMessage",
     CLOCK: "rosgraph_msgs/msg/Clock",
+    REAL_TIME_FACTOR: "std_msgs/msg/Float64",
+    DISTURBANCE: "geometry_msgs/msg/WrenchStamped",
     AGENT_SENTENCE: "std_msgs/msg/String",
     AGENT_REPORT: "std_msgs/msg/String",
 }

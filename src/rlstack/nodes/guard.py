@@ -31,6 +31,7 @@ from rlstack.nodes.policy_reset import PolicyReset
 from rlstack.nodes.real_time import REAL_TIME_PRIORITY
 from rlstack.nodes.robot_parameters import ROBOT_SHA256, checked_robot
 from rlstack.nodes.runtime import ManagedNode
+from rlstack.nodes.simulated_pace import follow_pace
 from rlstack.nodes.transform_listener import TRANSFORM_TIMEOUT
 
 STEADY = 10
@@ -117,6 +118,8 @@ class GuardNode(GuardEnding, ManagedNode):
             clock = topics.type_of(topics.CLOCK)
             self._read_clock = compile_reader(clock, ("clock.sec", "clock.nanosec"))
             self.subscriber(clock, topics.CLOCK, self._on_clock, "sensor_in", raw=True)
+            self._stamps = StampClock()
+            follow_pace(self, lambda rate, now_ns: self._stamps.set_rate(rate, now_ns))
         commanded = topics.POLICY_PREFIX + self._topic
         self.subscriber(command, commanded, self._on_policy, "command", raw=True, identified=True)
         self._policies = self.watch.single(commanded, is_error=True, react=self._on_rivals)
@@ -139,7 +142,7 @@ class GuardNode(GuardEnding, ManagedNode):
         self._origin_ns: int | None = None
         self._begun_ns: int | None = None  # stamp of the episode's first observation
         self._held: tuple[int, Decision] | None = None  # lock step: the answer that waits for the policy's reset
-        self._observed_ns = -1
+        self._observed_ns, self._age_s = -1, math.nan
 
     def activate(self) -> None:
         """Start, disarmed."""
@@ -159,7 +162,8 @@ class GuardNode(GuardEnding, ManagedNode):
     def status(self) -> tuple[str, dict[str, Any]]:
         """Return a warning, and the mode, reason and counters for diagnostics."""
         warning = "; ".join(filter(None, (self._shown.warning, self.guard.warning, self._kind_subscriptions.warning)))
-        return warning, {**self._shown.figures, **self._counts, **self._kind_subscriptions.counts}
+        age = {"observation age, ms": round(1e3 * self._age_s, 2)}
+        return warning, {**self._shown.figures, **self._counts, **self._kind_subscriptions.counts, **age}
 
     # Messages ------------------------------------------------------------------------------------------------
 
@@ -196,7 +200,9 @@ class GuardNode(GuardEnding, ManagedNode):
             self._begun_ns = stamp
         self._observed_ns = stamp
         self._counts["observations"] += 1
-        decision = self.guard.on_observation(self._now_s(), self._seconds(stamp), signals, restarted=restarted)
+        now_s, measured_s = self._now_s(), self._seconds(stamp)
+        self._age_s = now_s - measured_s
+        decision = self.guard.on_observation(now_s, measured_s, signals, restarted=restarted)
         if not self.lock_step:
             self._send(decision)
             return

@@ -23,6 +23,7 @@ class GuardEnding:
     _policy_there: bool
     _shown: Any
     _now_s: Any
+    _stamps: Any
     _send: Any
     _answer: Any
 
@@ -80,8 +81,8 @@ class GuardEnding:
             self._shown.show(decision)
 
     def may_end(self) -> bool:
-        """Return whether the robot is off, or ought to be; or, in lock step, whether its time stands still."""
-        if not self.active or self._origin_ns is None or self.guard.mode.role == "off":
+        """Return whether the robot is off, or ought to be; or whether its time stands still, as in lock step it may."""
+        if not self.active or self._origin_ns is None or self.guard.mode.role == "off" or self._stamps.stands:
             return True
         if self._resting[0] != self._observed_ns:
             self._resting = self._observed_ns, time.monotonic()

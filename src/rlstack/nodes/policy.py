@@ -32,6 +32,7 @@ from rlstack.nodes.progress_checker import ProgressChecker
 from rlstack.nodes.robot_parameters import checked_robot
 from rlstack.nodes.runtime import ManagedNode
 from rlstack.nodes.sensor_readers import cameras_of, every_ns, reader
+from rlstack.nodes.simulated_pace import follow_pace
 from rlstack.nodes.topic_timeout import TopicTimeout
 from rlstack.nodes.transform_listener import TransformListener
 from rlstack.policies import Contract, Port, robot_name
@@ -139,6 +140,8 @@ class PolicyNode(ManagedNode):
             self._arrival = ArrivalClock()
             self.subscriber(topics.type_of(topics.CLOCK), topics.CLOCK, self._on_clock, "sensor_in")
             self.subscriber(topics.type_of(topics.GUARD_MODE), topics.GUARD_MODE, self._on_mode, "latched")
+        if not self._lock_step:
+            follow_pace(self, self._on_pace)
         self._mode = ""
 
     def activate(self) -> None:
@@ -399,10 +402,15 @@ class PolicyNode(ManagedNode):
     def _on_clock(self, message: Any) -> None:
         self._arrival.observe(stamp_to_ns(message.clock), time.monotonic_ns(), time.time_ns())
 
+    def _on_pace(self, rate: float, now_ns: int) -> None:
+        self._stamps.set_rate(rate, now_ns)
+        if self._check is not None:
+            self._check.restart()
+
     def _report_check(self) -> None:
         """Publish the findings of the live check when they change, while the robot is disarmed."""
         check = self._check
-        if check is None or self._mode not in _STANDING:
+        if check is None or self._mode not in _STANDING or self._stamps.stands:
             return
         if check.measured_for_s(self._arrival.now_ns(time.monotonic_ns(), time.time_ns())) < WINDOW_S:
             return

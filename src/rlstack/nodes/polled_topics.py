@@ -24,8 +24,18 @@ class PolledTopics:
         self._node, self._refuse = node, refuse
         self._subscriptions: list[Any] = []
 
-    def subscribe(self, kind: Any, topic: str, callback: Callable[[Any], None], use: topics.Quality) -> Any:
-        """Subscribe; :meth:`poll` calls the callback with each message that waits; its ``ValueError`` refuses that."""
+    def subscribe(
+        self, kind: Any, topic: str, callback: Callable[[Any], None], use: topics.Quality, raw: bool = False
+    ) -> Any:
+        """Subscribe; :meth:`poll` calls the callback with each message that waits; its ``ValueError`` refuses that.
+
+        Args:
+            kind: The message class.
+            topic: Its topic.
+            callback: Called with each message.
+            use: Its quality of service.
+            raw: Pass the serialized message.
+        """
 
         def read(message: Any) -> None:
             try:
@@ -33,7 +43,7 @@ class PolledTopics:
             except ValueError as error:
                 raise MalformedMessage(str(error)) from error
 
-        made = self._node.create_subscription(kind, topic, read, topics.quality(use))
+        made = self._node.create_subscription(kind, topic, read, topics.quality(use), raw=raw)
         self._subscriptions.append(made)
         return made
 

@@ -20,6 +20,7 @@ from rlstack.nodes.robot_backends import make_backends
 from rlstack.nodes.robot_topics import RobotTopics
 from rlstack.nodes.runtime import ManagedNode
 from rlstack.nodes.sensor_sampling import SensorSampler
+from rlstack.nodes.simulator_controls import SimulatorControls
 from rlstack.nodes.timekeeping import RESET_JUMP_NS, LockStep, RealTime, Timekeeper
 from rlstack.nodes.transforms import Visualization
 
@@ -44,7 +45,7 @@ PARAMETERS = (
         "Do everything but move the actuators: commands are checked and shown on /diagnostics, and not sent.",
     ),
     Parameter("lock_step", False, "Simulated time waits for the commands that answer each observation."),
-    Parameter("real_time_factor", 1.0, "Simulated seconds per second.", minimum=0.01, maximum=100.0),
+    Parameter("real_time_factor", 1.0, "Simulated seconds per second.", minimum=0.01, maximum=100.0, live=True),
     Parameter(
         "command_timeout_periods",
         5.0,
@@ -134,6 +135,7 @@ class RobotNode(ManagedNode):
         self._visualization, self._sampler = Visualization(self, self.robots), SensorSampler(self, self.robots)
         self._poses = ExternalPoses(self, self.robots)
         self._time.begin(self.robots)
+        SimulatorControls(self, self._time, self.robots)
 
     def activate(self) -> None:
         """Connect, and start sensing and stepping."""
@@ -148,6 +150,8 @@ class RobotNode(ManagedNode):
     def begin_end(self, signal_name: str) -> None:
         """Go on until the guard has brought the robots to rest."""
         self._end_by = time.monotonic() + self.parameters["rest_within_s"]
+        if self._time.paused:
+            self._time.pause(False)
 
     def may_end(self) -> bool:
         """Return whether no robot moves and nothing commands it any more, or the time is up."""

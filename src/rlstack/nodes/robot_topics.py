@@ -262,6 +262,7 @@ class RobotTopics:
             **self.counts,
             "dropped, of others": self.source.foreign,
             "flying": self.flying,
+            "command latency, ms": round(1e3 * self.last_latency_s, 2),
             "last refusal": self.last_refusal or "none",
             **({WOULD_SEND: self.dry_run.text} if self.dry_run else {}),
             **(self.backend.health()[1] if isinstance(self.backend, Monitored) else {}),
@@ -284,7 +285,7 @@ class RobotTopics:
         if self.kind.timeout_s is not None and (reason := self._untimely(stamp, self.kind.timeout_s)):
             self._refuse(reason)
             return
-        self.last_latency_s = time.perf_counter() - self.sent_at
+        self.last_latency_s = time.perf_counter() - self.sent_at + max(self.sent_ns - stamp, 0) / NANOSECONDS
         sent: Signals = {}
         if not command:
             self._take_off_command(stamped or 0)

@@ -23,6 +23,7 @@ from rlstack.nodes.frames import FRAME_PARAMETERS, frames_of
 from rlstack.nodes.kind_topics import teleoperated
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.runtime import ManagedNode
+from rlstack.nodes.simulated_pace import follow_pace
 from rlstack.nodes.transform_listener import TRANSFORM_TIMEOUT, TransformListener
 from rlstack.robots import frames, load_robot
 
@@ -65,6 +66,7 @@ class TeleopArmNode(ManagedNode):
         self._message = TrajectoryMessage(names)
         self._sender = self.publisher(self._message.type, topics.POLICY_PREFIX + topics.JOINT_COMMAND, "command")
         self._intervene, self._stamp_ns, self._stamps = False, 0, StampClock()
+        follow_pace(self, self._stamps.set_rate)
         self._guard_leads = False
         self._base, self._refused_twist = frames_of(self.parameters).base, ""
         self._transforms = TransformListener(self, self._now_ns)

@@ -22,6 +22,8 @@ _RESEND_S, _RESEND_MOST_S = 0.05, 1.0
 _MAX_CATCH_UP = 5
 _LOOKS = 5
 """How often in the period of its observations a robot that measures by itself is looked at."""
+_SHOWN_S = 0.5
+"""Period at which the robots are published while time stands still, for who comes then, or after a reset."""
 _STANDSTILL_S = 10.0
 """How long several robots may wait for one that has never been commanded before a warning."""
 
@@ -45,6 +47,8 @@ class Timekeeper(ABC):
         self.robots: list[RobotTopics] = []
         self._offset_ns = 0
         self._held_s: dict[RobotTopics, tuple[float, Any]] = {}
+        self.paused = False
+        """Whether a simulation's time stands still."""
         self._announcing: dict[RobotTopics, Any] = {}
         """Robots whose drivers tell of each measurement, with what wakes this thread for it."""
 
@@ -60,6 +64,8 @@ class Timekeeper(ABC):
         if self.owns_time:
             kind = topics.type_of(topics.CLOCK)
             self._clock, self._clock_publisher = kind(), self._node.publisher(kind, topics.CLOCK, "sensor_out")
+            kind = topics.type_of(topics.REAL_TIME_FACTOR)
+            self._pace, self._pace_publisher = kind(), self._node.publisher(kind, topics.REAL_TIME_FACTOR, "latched")
         self._clock_wanted = self.owns_time
 
     def start(self) -> None:
@@ -67,8 +73,16 @@ class Timekeeper(ABC):
         for robot in self.robots:
             robot.flying, robot.fed_s, robot.silent_s = False, time.monotonic(), 0.0
         self._held_s.clear()
+        self.pause(False)
         self._node.every(0.5, self._update_wanted)
         self._node.every(0.1, self._publish_markers)
+
+    def pause(self, paused: bool) -> None:
+        """Let a simulation's time stand still, or pass again; those who watch for silence are told first."""
+        self.paused = paused and self.owns_time
+        if self.owns_time:
+            self._pace.data = 0.0 if self.paused else float(self._node.parameters["real_time_factor"])
+            self._pace_publisher.publish(self._pace)
 
     @abstractmethod
     def counts(self, robot: RobotTopics, stamp_ns: int) -> bool:
@@ -188,8 +202,8 @@ class RealTime(Timekeeper):
         self._schedule = Schedule({**rates, topics.CLOCK: robot.robot.control_rate_hz}, tick_hz)
         self._tick_s = 1.0 / tick_hz
         self._factor = self._node.parameters["real_time_factor"] if self.owns_time else 1.0
-        self._next_tick = time.monotonic()
-        self._node.every(self._tick_s / self._factor, self._tick)
+        self._next_tick = self._shown_at = time.monotonic()
+        self._timer = self._node.every(self._tick_s / self._factor, self._tick)
         self._publish_due((*robot.topics, topics.CLOCK))
 
     def close(self) -> None:
@@ -219,8 +233,28 @@ class RealTime(Timekeeper):
         new = self._measured if self._paces[robot].takes(self._stamp(reading)) else frozenset()
         return robot.wanted(new.union(due) - (self._measured - new))
 
+    def _follow_factor(self) -> None:
+        """Take over a change of the parameter, which is live."""
+        factor = self._node.parameters["real_time_factor"]
+        if not self.owns_time or factor == self._factor:
+            return
+        self._factor, self._next_tick = factor, time.monotonic()
+        self._timer.timer_period_ns = round(NANOSECONDS * self._tick_s / factor)
+        self.pause(self.paused)
+
+    def _stand(self, now: float) -> None:
+        """Let no time pass."""
+        self._next_tick = now
+        if now - self._shown_at >= _SHOWN_S:
+            self._shown_at = now
+            self._publish_due((*self.robots[0].topics, topics.CLOCK))
+
     def _tick(self) -> None:
         now = time.monotonic()
+        self._follow_factor()
+        if self.paused:
+            self._stand(now)
+            return
         late = int((now - self._next_tick) * self._factor / self._tick_s)
         if late > _MAX_CATCH_UP:  # this process was suspended: the simulation falls behind, it never leaps
             self._next_tick, late = now, 0
@@ -271,10 +305,10 @@ class LockStep(Timekeeper):
 
     def start(self) -> None:
         """Publish the first observations."""
-        super().start()
         self._waited_for = dict.fromkeys(self.robots, True)
         self._answered: dict[RobotTopics, Signals] = {}
         self._commanded: set[RobotTopics] = set()
+        super().start()
         self._requested_s = dict.fromkeys(self.robots, time.monotonic())
         self._resend_s = dict.fromkeys(self.robots, _RESEND_S)
         self._node.every(_RESEND_S, self._resend)
@@ -289,6 +323,11 @@ class LockStep(Timekeeper):
                 self._waited_for[robot] = True  # it is slower than the others, but present
             return False
         return robot not in self._answered
+
+    def pause(self, paused: bool) -> None:
+        """Let no period pass, or go on with what was answered meanwhile."""
+        super().pause(paused)
+        self._advance()
 
     def on_command(self, robot: RobotTopics, sent: Signals) -> None:
         """Advance time if this was the last missing answer."""
@@ -315,7 +354,7 @@ class LockStep(Timekeeper):
 
     def _advance(self) -> None:
         """Advance periods while no answer is missing."""
-        while (self._answered or self._held_s) and not self._missing():
+        while (self._answered or self._held_s) and not self._missing() and not self.paused:
             sent = self._answered[self.robots[0]] if len(self.robots) == 1 else {}
             self._answered.clear()
             self._pass_time(self.period_s)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import queue
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar
 
@@ -22,6 +23,9 @@ from rlstack.nodes.service_call import ServiceCall
 from rlstack.nodes.view_goal import GoalHandle
 from rlstack.nodes.view_hand import ToolHandle, tool_link
 from rlstack.nodes.view_panel import RobotPanel
+from rlstack.nodes.view_places import Places
+from rlstack.nodes.view_pushes import Force, Pushes
+from rlstack.nodes.view_simulation import SimulationPanel, simulators
 from rlstack.nodes.view_world import ViewedWorld
 from rlstack.nodes.viewed_robot import ViewedRobot
 from rlstack.view.server import ViewServer
@@ -40,6 +44,8 @@ _PANEL_S = 0.2
 _GRID_M = 20.0
 _NICE = 5
 """By how much its process gives way to those that command robots."""
+_DELAYS = {"observation age, ms": "observations", "command latency, ms": "commands"}
+"""What is shown of the figures that nodes report, and how it is called."""
 _EYE = np.array([0.65, -0.5, 0.6])
 """Direction of the camera from what it looks at."""
 _NEAREST_M, _AWAY = 0.8, 2.0
@@ -73,6 +79,9 @@ class ViewNode(ManagedNode):
         )
         self._polled = PolledTopics(self._listener, lambda topic, error: self.refuse(topic, str(error)))
         self._world = ViewedWorld(scene, self._polled)
+        self._places, self._pushes = Places(self._polled), Pushes(self)
+        self._simulations: dict[str, SimulationPanel] = {}
+        self._heard: set[str] = set()
         self._robots: dict[str, ViewedRobot] = {}
         self._hands: dict[str, ToolHandle] = {}
         self._panels: dict[str, RobotPanel] = {}
@@ -117,6 +126,7 @@ class ViewNode(ManagedNode):
             self._looked_at = now
             self._look()
         self._serve_asked()
+        self._pushes.go_on(now)
         if not self._server.watched:
             for hand in self._hands.values():
                 hand.draw(now, set())  # who was holding a tool is gone
@@ -127,7 +137,7 @@ class ViewNode(ManagedNode):
             self._polled.poll()
             for robot in self._robots.values():
                 robot.draw()
-            browsers = set(self._server.viser.get_clients())
+            browsers = self._server.browsers()
             for goal in self._goals.values():
                 goal.draw(browsers)
             for hand in self._hands.values():
@@ -136,6 +146,8 @@ class ViewNode(ManagedNode):
                 self._drawn_at = now
                 for panel in self._panels.values():
                     panel.draw()
+                for simulation in self._simulations.values():
+                    simulation.draw(self._robots.values())
                 self._frame()
         for robot in self._robots.values():
             try:
@@ -157,6 +169,8 @@ class ViewNode(ManagedNode):
             self._add(space)
         for panel in self._panels.values():
             panel.offer(services)
+        self._look_at_simulators(there, services)
+        self._places.look(self._robots.values())
         for space, robot in self._robots.items():
             robot.discover(there)
             if robot.instructed and space not in self._instructions:
@@ -164,6 +178,33 @@ class ViewNode(ManagedNode):
                 self._instructions[space] = self.publisher(kind, topic, "command")  # as goals: not for nodes to come
             if robot.teleoperated and space not in self._hands and robot.position is not None:
                 self._add_hand(space, robot)
+
+    def _look_at_simulators(self, there: Mapping[str, list[str]], services: set[str]) -> None:
+        hears: dict[str, tuple[Callable[[Any], None], topics.Quality]] = {
+            topics.REAL_TIME_FACTOR: (self._on_pace, "latched"),
+            topics.DIAGNOSTICS: (self._on_diagnostics, "event"),
+        }
+        for topic in hears.keys() & there.keys() - self._heard:
+            self._heard.add(topic)
+            self._polled.subscribe(topics.type_of(topic), topic, *hears[topic])
+        wanted = self.parameters["robots"]
+        for node in simulators(services) - self._simulations.keys():
+            space = node.rpartition("/")[0]
+            if not wanted or any(one == space or one.startswith(f"{space}/") for one in wanted):
+                self._simulations[node] = SimulationPanel(self._server.viser.gui, node, self)
+
+    def _on_pace(self, message: Any) -> None:
+        for simulation in self._simulations.values():
+            simulation.hear(message.data)
+
+    def _on_diagnostics(self, message: Any) -> None:
+        for status in message.status:
+            for value in status.values:
+                before, _, key = f"/{status.hardware_id}/{value.key}".replace("//", "/").rpartition("/")
+                robot = self._robots.get(before or "/")
+                if key in _DELAYS and robot is not None:
+                    with contextlib.suppress(ValueError):
+                        robot.delays[_DELAYS[key]] = float(value.value)
 
     def _add(self, space: str) -> None:
         scene, gui = self._server.viser.scene, self._server.viser.gui
@@ -207,6 +248,22 @@ class ViewNode(ManagedNode):
         """Send an instruction."""
         self.later(partial(self._instruct, robot.space, sentence))
 
+    def push(self, robot: ViewedRobot, force: Force, for_s: float) -> None:
+        """Push a simulated robot."""
+        self.later(lambda: self._pushes.begin(robot.space, force, for_s, time.monotonic()))
+
+    def set_number(self, service: str, name: str, value: float) -> None:
+        """Set a node's parameter."""
+        self.later(partial(self._set_number, service, name, value))
+
+    def _set_number(self, service: str, name: str, value: float) -> None:
+        from rcl_interfaces.msg import Parameter as Named
+        from rcl_interfaces.msg import ParameterType, ParameterValue
+        from rcl_interfaces.srv import SetParameters
+
+        number = ParameterValue(type=ParameterType.PARAMETER_DOUBLE, double_value=value)
+        self._request(SetParameters, service, SetParameters.Request(parameters=[Named(name=name, value=number)]))
+
     def _instruct(self, space: str, sentence: str) -> None:
         self._instructions[space].publish(topics.type_of(topics.INSTRUCTION)(data=sentence))
 
@@ -215,6 +272,9 @@ class ViewNode(ManagedNode):
 
         made = getattr(std_srvs.srv, kind)
         request = made.Request() if value is None else made.Request(data=value)
+        self._request(made, service, request)
+
+    def _request(self, made: Any, service: str, request: Any) -> None:
         if service not in self._callers:
             self._callers[service] = self.client(made, service)
         self._calls.append((service, ServiceCall(self._callers[service], request), time.monotonic()))
@@ -226,7 +286,7 @@ class ViewNode(ManagedNode):
         waiting = []
         for service, call, since in self._calls:
             if call.poll():
-                self._notify(service, call.response.success, call.response.message)
+                self._notify(service, *_outcome(call.response))
             elif time.monotonic() - since > 3.0:
                 self._notify(service, False, "no answer")
             else:
@@ -244,6 +304,13 @@ class ViewNode(ManagedNode):
                 color="green" if success else "red",
                 auto_close_seconds=4.0 if success else 10.0,
             )
+
+
+def _outcome(response: Any) -> tuple[bool, str]:
+    """Return whether a request was granted, and what was said to it."""
+    if hasattr(response, "results"):
+        return all(one.successful for one in response.results), " ".join(one.reason for one in response.results)
+    return response.success, response.message
 
 
 def main() -> int:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from rlstack.interfaces import topics
 from rlstack.interfaces.image_messages import rgb_array
 from rlstack.nodes.viewed_robot import ViewedRobot
+from rlstack.robots.spec import STANDARD_GRAVITY
 
 
 class Commands(Protocol):
@@ -22,10 +23,25 @@ class Commands(Protocol):
     def instruct(self, robot: ViewedRobot, sentence: str) -> None:
         """Send an instruction."""
 
+    def push(self, robot: ViewedRobot, force: tuple[float, float, float], for_s: float) -> None:
+        """Push a simulated robot with a force, N in ``odom``, for a time, s."""
+
 
 _COLOURS = {"policy": "#2f9e44", "estop": "#e03131", "disarmed": "#868e96", "takeoff": "#1971c2", "idle": "#1971c2"}
 _OTHERWISE = "#e8590c"
 _SILENT_S = 1.0
+_NEAR_LIMIT = 0.03
+"""Share of a joint's range from which on it is near a limit."""
+_WAYS = {
+    "x": (1.0, 0.0, 0.0),
+    "-x": (-1.0, 0.0, 0.0),
+    "y": (0.0, 1.0, 0.0),
+    "-y": (0.0, -1.0, 0.0),
+    "up": (0.0, 0.0, 1.0),
+    "down": (0.0, 0.0, -1.0),
+}
+_PUSH_S = {"Push": topics.DISTURBED_S, "Gust": 2.0}
+"""How long each pushes, s."""
 _IMAGE_S = 0.1
 """Least time between images of a camera."""
 
@@ -43,7 +59,7 @@ class RobotPanel:
         self._gui, self._robot, self._commands = gui, robot, commands
         self._said = ""
         self._cameras: list[_CameraImages] = []
-        self._instructs = self._guarded = self._resettable = False
+        self._instructs = self._guarded = self._resettable = self._pushable = False
         self._space = robot.space.rstrip("/")
         with gui.add_folder(robot.name) as self._folder:
             self._state = gui.add_html("", order=0.0)
@@ -90,6 +106,10 @@ class RobotPanel:
             self._instructs = True
             with self._folder:
                 self._add_instruction()
+        if self._robot.pushable and self._robot.mass_kg > 0.0 and not self._pushable:
+            self._pushable = True
+            with self._folder:
+                self._add_pushes()
         said = state_html(self._robot, time.monotonic())
         if said != self._said:
             self._said = self._state.content = said
@@ -99,6 +119,20 @@ class RobotPanel:
         with self._folder:
             group = self._gui.add_button_group("Gripper", ("Open", "Close"))
         group.on_click(lambda event: move(1.0 if event.target.value == "Open" else -1.0))
+
+    def _add_pushes(self) -> None:
+        """Add what pushes a simulated robot, by a share of its weight."""
+        weight = self._robot.mass_kg * STANDARD_GRAVITY
+        with self._gui.add_folder("Push", expand_by_default=False):
+            share = self._gui.add_slider("Share of weight", 0.05, 2.0, 0.05, 0.3)
+            way = self._gui.add_dropdown("Towards", tuple(_WAYS))
+            group = self._gui.add_button_group("Pushes", ("Push", "Gust"))
+
+        def push(event: Any) -> None:
+            force = [part * share.value * weight for part in _WAYS[way.value]]
+            self._commands.push(self._robot, (force[0], force[1], force[2]), _PUSH_S[event.target.value])
+
+        group.on_click(push)
 
     def _add_instruction(self) -> None:
         words = self._gui.add_text("Instruction", "")
@@ -157,10 +191,26 @@ def state_html(robot: ViewedRobot, now: float) -> str:
     if not math.isnan(robot.distance_m):
         there = " &#10003; reached" if robot.reached else ""
         rows.append(f"{robot.distance_m:.3f} m from the goal{there}")
+    if delays := [f"{html.escape(name)} {ms:.1f} ms" for name, ms in robot.delays.items() if math.isfinite(ms)]:
+        rows.append(f"age: {', '.join(delays)}")
     if robot.command:
         rows.append(_bars(robot.command))
+    if ranges := robot.joint_ranges():
+        rows.append("".join(_place_bar(*one) for one in ranges))
     rows += [f'<span style="color:#e8590c">{html.escape(one)}</span>' for one in robot.missing[:2]]
     return '<div style="padding:2px 12px 6px;font-size:0.85em;line-height:1.6">' + "<br>".join(rows) + "</div>"
+
+
+def _place_bar(name: str, position: float, lower: float, upper: float) -> str:
+    """Return where a joint is between its limits, as a mark on a bar that is red near them."""
+    share = min(max((position - lower) / max(upper - lower, 1e-9), 0.0), 1.0)
+    colour = "#e03131" if min(share, 1.0 - share) < _NEAR_LIMIT else "#4e79a7"
+    mark = f"left:calc({100.0 * share:.0f}% - 2px);width:4px;height:8px;top:-1px;background:{colour}"
+    mark = f'<div style="position:absolute;{mark}"></div>'
+    bar = f'<div style="position:relative;background:#dee2e6;height:6px">{mark}</div>'
+    label = f'<div style="width:40%;overflow:hidden">{html.escape(name)}</div>'
+    value = f'<div style="width:18%;text-align:right">{position:.2f}</div>'
+    return f'<div style="display:flex;align-items:center">{label}<div style="width:42%">{bar}</div>{value}</div>'
 
 
 def _bars(values: dict[str, float]) -> str:

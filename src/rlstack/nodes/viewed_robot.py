@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.cloud_messages import cloud_points
+from rlstack.interfaces.messages import stamp_to_ns
 from rlstack.interfaces.path_messages import read_path
 from rlstack.interfaces.people_messages import read_people
 from rlstack.nodes.polled_topics import PolledTopics
@@ -27,6 +29,8 @@ _PEOPLE = (176, 122, 161)
 _SLOW_S = 0.2
 """Period of what need not move smoothly."""
 _PERSON_M = 1.7
+_ROTORS_S = 0.1
+"""Rotors whose speed comes less often than this are not drawn as turning."""
 _NOBODY_M = 900.0
 """Where nobody is there, somebody is 1 km away."""
 
@@ -64,12 +68,24 @@ class ViewedRobot:
         """Whether somebody hears its topic ``teleop/twist``."""
         self.instructed = False
         """Whether somebody hears its topic ``instruction``."""
+        self.pushable = False
+        """Whether a simulator hears its topic ``disturbance``."""
+        self.delays: dict[str, float] = {}
+        """What its nodes report of their delays, ms by name."""
+        self.stamp_ns = 0
+        """Stamp of its newest odometry or joint states."""
+        self.place_asked = False
+        """Whether its place is being looked for."""
         self.seen_at = 0.0
         """When the robot was last heard, by ``time.monotonic``."""
         self._scene, self._polled = scene, polled
         self._model: RobotModel | None = None
         self._described = self._shown = ""
+        self._builder: threading.Thread | None = None
+        self._built: RobotModel | Exception | None = None
         self._joints: dict[str, float] = {}
+        self._standing = False
+        self._rotors_at = 0.0
         self._trail = Trail(scene, f"{self.node}_trail", _TRAIL)
         self._path = Line(scene, f"{self.node}_path", _PATH)
         self._clouds: dict[str, Any] = {}
@@ -93,6 +109,34 @@ class ViewedRobot:
     def reach_m(self) -> float:
         """How far its shapes extend, m."""
         return 0.1 if self._model is None else self._model.reach_m
+
+    @property
+    def root(self) -> str:
+        """Its frame that has no parent; empty: not known yet."""
+        return "" if self._model is None else self._model.root
+
+    @property
+    def mass_kg(self) -> float:
+        """Its mass by its description, kg."""
+        return 0.0 if self._model is None else self._model.mass_kg
+
+    @property
+    def unplaced(self) -> bool:
+        """Whether it stands at the origin because nobody has told its place."""
+        return self._standing
+
+    def put(self, position: Array, orientation: Array) -> None:
+        """Put a robot without odometry at its place, (3,) m and xyzw in ``odom``."""
+        if self._standing and self._model is not None:
+            self._standing, self.position = False, position
+            self._model.place(position, orientation)
+
+    def joint_ranges(self) -> list[tuple[str, float, float, float]]:
+        """Return each limited joint's name, position, least and greatest position, rad or m."""
+        if self._model is None:
+            return []
+        at = {name.rpartition("/")[2]: value for name, value in self._joints.items()}
+        return [(name, at[name], *limits) for name, limits in self._model.limits.items() if name in at]
 
     def pose_of(self, frame: str) -> tuple[Array, Array] | None:
         """Return where one of its frames is, m and xyzw; None: not known yet."""
@@ -121,6 +165,7 @@ class ViewedRobot:
                 self.cameras.append(camera)
             self.instructed = self.instructed or name == topics.INSTRUCTION
             self.teleoperated = self.teleoperated or name == topics.TELEOP_TWIST
+            self.pushable = self.pushable or name == topics.DISTURBANCE
             if name in wanted and topics.TYPES[name] in kinds:
                 callback, use = wanted[name]
                 self._subscribe(name, callback, use)  # type: ignore[arg-type]
@@ -139,11 +184,16 @@ class ViewedRobot:
         return lambda: self._polled.unsubscribe(made)
 
     def build(self) -> None:
-        """Build its model, if a description has come. Meshes may take seconds.
+        """Begin to build its model in a thread, if a description has come, and show it once that is done.
 
         Raises:
             UserError: The description is not a URDF.
         """
+        if self._builder is not None:
+            if not self._builder.is_alive():
+                self._builder = None
+                self._take_built()
+            return
         described, self._described = self._described, ""
         if not described or described == self._shown:  # a robot that starts again describes itself again
             return
@@ -151,12 +201,27 @@ class ViewedRobot:
             self._model.remove()
         self._model, self._shown = None, described
         self._clouds.clear()  # they were in its frames
-        try:
-            self._model = RobotModel(self._scene, self.node, described)
-        except ValueError as error:
-            raise UserError(f"The robot description has a number that is none: {error}.") from error
-        self.model_name = self._model.name
-        self._model.move_joints(self._joints)
+
+        def make() -> None:
+            try:
+                self._built = RobotModel(self._scene, self.node, described)
+            except Exception as error:  # told in the node's thread
+                self._built = error
+
+        self._builder = threading.Thread(target=make, daemon=True)  # meshes may take seconds
+        self._builder.start()
+
+    def _take_built(self) -> None:
+        built, self._built = self._built, None
+        if isinstance(built, ValueError) and not isinstance(built, UserError):
+            raise UserError(f"The robot description has a number that is none: {built}.") from built
+        if isinstance(built, Exception):
+            raise built
+        self._model = built
+        if built is not None:
+            self.model_name = built.name
+            self._standing = self.place_asked = False
+            self._move_joints()
 
     def draw(self) -> None:
         """Draw what changes slowly, if it is time to; the rest was drawn when it came."""
@@ -183,21 +248,42 @@ class ViewedRobot:
         at, turned = np.array([p.x, p.y, p.z]), np.array([q.x, q.y, q.z, q.w])
         if self._model is None or not (np.isfinite(at).all() and np.isfinite(turned).all()):
             return
-        self.seen_at, self.position = time.monotonic(), at
+        self.seen_at, self.position, self._standing = time.monotonic(), at, False
+        self.stamp_ns = stamp_to_ns(message.header.stamp)
         self._model.place(at, turned)
+        if self._model.spinning.move(at, turned):
+            self._move_joints()
         self._trail.add(at)
 
     def _on_joints(self, message: Any) -> None:
-        if self._model is not None and len(message.position) == len(message.name):
-            self.seen_at = time.monotonic()
+        if self._model is None:
+            return
+        if len(message.position) == len(message.name):
+            self.seen_at, self.stamp_ns = time.monotonic(), stamp_to_ns(message.header.stamp)
             if self.position is None:
-                self.position = np.zeros(3)  # a fixed base publishes no odometry
+                self.position, self._standing = np.zeros(3), True  # a fixed base publishes no odometry
             # a gripper's driver may publish its joints apart from the arm's
             self._joints |= {name: place for name, place in zip(message.name, message.position) if np.isfinite(place)}
-            self._model.move_joints(self._joints)
+            self._move_joints()
+        elif len(message.velocity) == len(message.name):
+            self._turn_rotors(message)
 
     def _on_rotors(self, message: Any) -> None:
         self.command = dict(zip(message.name, message.velocity))
+        self._turn_rotors(message)
+
+    def _turn_rotors(self, message: Any) -> None:
+        """Turn rotors, by measured or commanded speeds."""
+        before, self._rotors_at = self._rotors_at, time.monotonic()
+        if self._model is not None and self._rotors_at - before < _ROTORS_S:
+            rotors = self._model.spinning.rotors
+            speeds = {name: speed for name, speed in zip(message.name, message.velocity) if name in rotors}
+            self._model.spinning.turn_rotors(speeds, self._rotors_at - before)
+            self._move_joints()
+
+    def _move_joints(self) -> None:
+        if self._model is not None:
+            self._model.move_joints({**self._model.spinning.angles, **self._joints})
 
     def _on_path(self, message: Any) -> None:
         self._path.show(read_path(message).position)

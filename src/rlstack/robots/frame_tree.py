@@ -34,6 +34,8 @@ class Joint:
         mimics: The joint that it mimics; empty if none.
         multiplier: Factor on the other joint's position.
         offset: Added to that, rad or m.
+        lower: Least position, rad or m; without a limit infinite.
+        upper: Greatest position, likewise.
     """
 
     name: str
@@ -46,6 +48,8 @@ class Joint:
     mimics: str = ""
     multiplier: float = 1.0
     offset: float = 0.0
+    lower: float = -math.inf
+    upper: float = math.inf
 
     def pose(self, value: float) -> tuple[Vector, Quaternion]:
         """Return the child's position (m) and orientation (xyzw) in its parent for a joint ``value``, rad or m."""
@@ -133,4 +137,6 @@ def _joint(joint: UrdfJoint, where: str) -> Joint:
         mimics=mimic.get("joint", ""),
         multiplier=float(mimic.get("multiplier", 1.0)),
         offset=float(mimic.get("offset", 0.0)),
+        lower=joint.lower,
+        upper=joint.upper,
     )

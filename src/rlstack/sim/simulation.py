@@ -36,6 +36,7 @@ from rlstack.sim.input_checks import (
 from rlstack.sim.perturbation import Perturbation
 from rlstack.sim.physics.air import Air
 from rlstack.sim.physics.models import models_of
+from rlstack.sim.pushes import Pushes
 from rlstack.sim.rotorcraft import Rotorcraft
 from rlstack.sim.spawn import SpawnHeights, checked_starts, start_places
 from rlstack.sim.world import World
@@ -148,6 +149,7 @@ class Simulation:
         self._held = self._body[7:]
         self._before = np.zeros_like(self._held)
         self._wrench = np.zeros((6, len(self)))
+        self._pushes, self._pushed = Pushes(len(self)), False
         self._flight = np.zeros((BODY_ROWS, len(self.flying))) if self._mixed else self._body
         if self.flying:
             self._rotorcraft = Rotorcraft(
@@ -306,6 +308,24 @@ class Simulation:
             inertia = np.array(body.inertia_kg_m2) * perturbation.inertia_scale[k]
             engine.set_mass(number, body.mass_kg * float(perturbation.mass_scale[k]), inertia)
 
+    def push(self, index: int, force: ArrayLike, torque: ArrayLike, duration_s: float) -> None:
+        """Push a robot's base, from the next step on and instead of the push before.
+
+        Args:
+            index: The robot; one on a fixed base stays where it is.
+            force: (3,) N, world.
+            torque: (3,) N m, body.
+            duration_s: For how long, s of simulated time.
+
+        Raises:
+            ValueError: A number is not finite, or there is no such robot.
+        """
+        _ = self.engine
+        wrench = np.array([force, torque], dtype=float)
+        if wrench.shape != (2, 3) or not np.isfinite(wrench).all():
+            raise ValueError("The force and the torque must be three finite numbers each.")
+        self._pushes.set(checked_index(index, len(self)), wrench[0], wrench[1], round(duration_s / self.step_s))
+
     def specific_force(self, index: int) -> Array:
         """Return the specific force (3,) m/s^2 at robot ``index``'s centre of mass, in the body frame."""
         turn = frames.to_matrix(self._body[3:7, index])
@@ -322,21 +342,29 @@ class Simulation:
             if moves:
                 craft.air[:] = air.velocity(self.step_s, body, craft.speed)
             craft.prepare()
-            engine.push(force, torque)
+            if self._pushes:
+                pushed = self._pushes.take()
+                engine.push(force + pushed[:3], torque + pushed[3:])
+            else:
+                engine.push(force, torque)
             engine.step()
             engine.refresh(body)
             craft.finish_step()
 
     def _advance_mixed(self, engine: Engine) -> None:
         """Take one physics step if some robots have no rotors."""
-        craft = self._rotorcraft
+        craft, wrench = self._rotorcraft, self._wrench
         if craft is not None:
-            wrench = self._wrench
             if self._air.moves:
                 craft.air[:] = self._air.velocity(self.step_s, self._flight, craft.speed)
             craft.prepare()
             wrench[:3, self._fly], wrench[3:, self._fly] = craft.force, craft.torque
+        pushed = bool(self._pushes)
+        if pushed:
+            wrench = wrench + self._pushes.take()
+        if craft is not None or pushed or self._pushed:  # once more afterwards, without it
             engine.push(wrench[:3], wrench[3:])
+        self._pushed = pushed
         self._before[:] = self._held
         engine.step()
         self._refresh(engine)

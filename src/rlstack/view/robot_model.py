@@ -14,6 +14,7 @@ from rlstack.robots import frames
 from rlstack.robots.frame_tree import read_frames
 from rlstack.robots.visuals import Visual, read_visuals
 from rlstack.view.shapes import add_shape, wxyz
+from rlstack.view.spinning import Spinning
 
 _STILL = 1e-6
 """Smallest change of a link's position, m, or quaternion that is sent."""
@@ -37,8 +38,15 @@ class RobotModel:
     def __init__(self, scene: Any, name: str, urdf: str, visuals: Sequence[Visual] | None = None) -> None:
         self._tree = read_frames(urdf)
         self._moving = {joint.name for joint in self._tree.moving}
-        self.name = ElementTree.fromstring(urdf).get("name", "")
+        described = ElementTree.fromstring(urdf)
+        self.name = described.get("name", "")
         """The robot's name in its URDF."""
+        self.root = self._tree.root
+        """Its frame that has no parent."""
+        self.mass_kg = sum(float(one.get("value", "0")) for one in described.iter("mass"))
+        limited = (one for one in self._tree.moving if not one.mimics and np.isfinite(one.upper - one.lower))
+        self.limits = {self._plain(one.name): (one.lower, one.upper) for one in limited}
+        """Least and greatest position of its joints that have both, rad or m, by name without prefix."""
         self.missing: list[str] = []
         """Sentences about meshes that are not shown."""
         self._scene, self._name = scene, name
@@ -48,6 +56,7 @@ class RobotModel:
         self._poses: dict[str, tuple[Array, Array]] = {}
         collisions = read_visuals(urdf, "collision")
         visuals = read_visuals(urdf) if visuals is None else visuals
+        self.spinning = Spinning(self._tree, (*collisions, *visuals))
         at_rest = self._tree.poses({})
         ends = [np.linalg.norm(at_rest[one.link][0] + one.position) + _half(one) for one in (*visuals, *collisions)]
         self._reach_m = float(max(ends, default=0.1))
@@ -93,6 +102,9 @@ class RobotModel:
         position, orientation = self._poses[self._own(name, self._poses)]
         place, turn = self._place
         return place + frames.rotate(turn, position), frames.multiply(turn, orientation)
+
+    def _plain(self, name: str) -> str:
+        return name.removeprefix(self._tree.root[: self._tree.root.rfind("/") + 1])
 
     def _own(self, name: str, known: Container[str]) -> str:
         """Return a frame's or joint's name as it is in the URDF, if it is there."""

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from rlstack.errors import UserError
 from rlstack.libraries import import_library
 from rlstack.view.gate import LOOPBACK, Gate, free_port
+from rlstack.view.heartbeat import Heartbeat
 
 _EVERYWHERE = ("0.0.0.0", "::")
 """Addresses to listen on that no browser can open; this machine's name stands for them in the address."""
@@ -58,6 +59,9 @@ class ViewServer:
         self._gate = Gate((hidden, self.viser.get_port()), token)
         self._loop = self.viser.get_event_loop()
         asyncio.run_coroutine_threadsafe(self._gate.open(listening), self._loop).result(timeout=10.0)
+        websockets = self.viser._websock_server  # viser tells of a browser's end alone, tens of seconds late
+        self._heartbeat = Heartbeat(lambda: websockets._live_connections)
+        self._pings = asyncio.run_coroutine_threadsafe(self._heartbeat.run(), self._loop)
         here = socket.gethostname() if host in _EVERYWHERE else host
         name = "localhost" if host in LOOPBACK else f"[{here}]" if ":" in here else here
         self.url = f"http://{name}:{self.port}" + (f"/?token={quote(token, safe='')}" if token else "")
@@ -68,8 +72,13 @@ class ViewServer:
         """Whether a browser is there."""
         return bool(self.viser.get_clients())
 
+    def browsers(self) -> set[int]:
+        """Return the browsers that are there, by number, without those that have not answered for 1.5 s."""
+        return self._heartbeat.alive() & set(self.viser.get_clients())
+
     def close(self) -> None:
         """End it; browsers show that they have lost it."""
+        self._pings.cancel()
         with contextlib.suppress(Exception):  # its loop may have ended with the process
             asyncio.run_coroutine_threadsafe(self._gate.close(), self._loop).result(timeout=1.0)
         with contextlib.redirect_stdout(io.StringIO()):
