@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from rlstack.interfaces import topics
 from rlstack.robots import load_robot
 from rlstack.robots.urdf import to_urdf
+from rlstack.view.server import ViewServer
 from tests.support.ros import Listener, NodeProcess, nodes
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -110,3 +112,24 @@ def test_a_robot_moves_in_the_browser_which_stops_and_arms_it(listener: Listener
         page.get_by_text("Arm", exact=True).click()
         listener.until(lambda: (topics.ARM, True) in robot.called, "arming")
         listener.until(lambda: page.get_by_text("arm done").count() > 0, "its answer")
+
+
+def test_a_browser_without_webgl_has_the_panel(page: Any) -> None:
+    server = ViewServer(port=18190)
+    button = server.viser.gui.add_button("A button")
+    pressed: list[Any] = []
+    button.on_click(pressed.append)
+    browser = page.context.browser.browser_type.launch(
+        executable_path=BROWSER, args=["--no-sandbox", "--disable-gpu", "--disable-3d-apis"]
+    )
+    try:
+        blind = browser.new_page()
+        blind.goto(server.url)
+        blind.get_by_text("A button").click(timeout=60_000)
+        deadline = time.monotonic() + 30.0
+        while not pressed and time.monotonic() < deadline:
+            blind.wait_for_timeout(50)
+        assert pressed and blind.get_by_text("has no WebGL").count() == 1
+    finally:
+        browser.close()
+        server.close()

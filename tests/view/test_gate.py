@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import socket
 from urllib.parse import quote
 
@@ -20,6 +21,19 @@ def status(answer: bytes | None) -> int:
 @pytest.mark.parametrize("host", ["localhost:8080", "127.0.0.1:8080", "[::1]:8080"])
 def test_this_machines_browsers_need_no_token(host: str) -> None:
     assert Gate(("127.0.0.1", 1)).answer(head(Host=host)) is None
+
+
+def test_its_own_page_goes_to_those_alone_who_may_see_the_viewers() -> None:
+    gate = Gate(("127.0.0.1", 1), page="<html>page</html>")
+    plain = gate.answer(head(Host="localhost:8080"))
+    assert status(plain) == 200 and plain is not None and plain.endswith(b"<html>page</html>")
+    packed = gate.answer(head(Host="localhost:8080", **{"Accept-Encoding": "gzip, br"}))
+    assert packed is not None and b"Content-Encoding: gzip" in packed
+    assert gzip.decompress(packed.partition(b"\r\n\r\n")[2]) == b"<html>page</html>"
+    assert gate.answer(head(Host="localhost:8080", Upgrade="websocket")) is None
+    assert gate.answer(head("/other", Host="localhost:8080")) is None
+    assert status(gate.answer(head(Host="evil.example"))) == 403
+    assert status(Gate(("127.0.0.1", 1), "secret", "page").answer(head(Host="robot:8080"))) == 403
 
 
 @pytest.mark.parametrize("host", ["evil.example:8080", "", "192.168.1.7:8080"])

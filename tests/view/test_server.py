@@ -29,7 +29,7 @@ def asked(url: str, **headers: str) -> tuple[int, bytes]:
 def test_it_serves_a_page_and_says_nothing_of_its_own(server: ViewServer, capfd: pytest.CaptureFixture[str]) -> None:
     status, page = asked(server.url)
     assert (status, server.url) == (200, f"http://localhost:{server.port}")
-    assert b"<html" in page and not server.watched
+    assert b"<html" in page and b"no WebGL" in page and not server.watched and not server.browsers()
     assert capfd.readouterr() == ("", "")
 
 

@@ -9,7 +9,8 @@ from rlstack.robots import frames, load_robot
 from rlstack.robots.frame_tree import read_frames
 from rlstack.robots.urdf import to_urdf
 from rlstack.robots.visuals import read_visuals
-from rlstack.view.spinning import ROTOR_RAD_S, Spinning
+from rlstack.view.spinning import ROTOR_RAD_S, Spinning, spun
+from tests.view.test_film import recording
 
 
 def spinning(name: str) -> Spinning:
@@ -39,3 +40,12 @@ def test_rotors_turn_slower_than_in_truth_and_stand_without_speed() -> None:
     assert flying.rotors == ["m1", "m2", "m3", "m4"]
     flying.turn_rotors({"m1": 2500.0, "m2": 100.0, "m3": 0.0, "m4": float("nan")}, 0.1)
     assert flying.angles == pytest.approx({"m1": 0.1 * ROTOR_RAD_S, "m2": 0.1, "m3": 0.0})
+
+
+def test_what_a_trial_did_not_record_has_spun_and_what_it_did_is_as_it_was() -> None:
+    flight = spun(recording("crazyflie"))
+    assert flight[0] == pytest.approx(dict.fromkeys(("m1", "m2", "m3", "m4"), 0.0))
+    assert flight[1]["m1"] == pytest.approx(ROTOR_RAD_S * 0.04)
+    measured = np.linspace(0.0, 1.0, 51)[:, None]
+    drive = spun(recording("turtlebot3_burger", joints=("wheel_left_joint",), joint_position=measured))
+    assert drive[50]["wheel_left_joint"] == 1.0 and drive[1]["wheel_right_joint"] == pytest.approx(0.02 / 0.033)

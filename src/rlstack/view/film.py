@@ -22,6 +22,7 @@ from rlstack.sim.mujoco_renderer import Renderer, add_renderer_camera
 from rlstack.view.framing import AXES, distance, seen_points
 from rlstack.view.recording import ReplayedTrial
 from rlstack.view.shapes import light_shapes, mesh_path, wxyz
+from rlstack.view.spinning import spun
 
 Picture = NDArray[np.uint8]
 
@@ -107,6 +108,7 @@ class _Stage:
         self._mujoco = import_mujoco()
         self._takes, self._offsets = trial.takes, trial.offsets
         self._trees = [read_frames(take.urdf) for take in trial.takes]
+        self._joints = [spun(take) for take in trial.takes]
         spec = self._mujoco.MjSpec()
         _furnish(self._mujoco, spec, min(take.floor_m for take in trial.takes))
         self._links: list[list[str]] = []
@@ -143,7 +145,7 @@ class _Stage:
         for k, take in enumerate(self._takes):
             at = take.at(time_s)
             base, turned, offset = take.position[at], take.orientation[at], self._offsets[k]
-            poses = self._trees[k].poses(take.joints_at(at))
+            poses = self._trees[k].poses(self._joints[k][at])
             for link in self._links[k]:
                 position, orientation = poses[link]
                 body = int(model.body(f"{k}/{link}").mocapid[0])

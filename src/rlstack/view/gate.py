@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import gzip
 import hmac
 import socket
 from collections.abc import Mapping
@@ -56,10 +57,13 @@ class Gate:
         behind: Host and port of the server.
         token: What a caller must know; empty: nothing, and the page must be asked for by a name of this machine, so
             that no other site's page can reach it by a name of its own.
+        page: The page at ``/``, instead of the server's; None: the server's.
     """
 
-    def __init__(self, behind: tuple[str, int], token: str = "") -> None:
+    def __init__(self, behind: tuple[str, int], token: str = "", page: str | None = None) -> None:
         self._behind, self._token = behind, token
+        self._page = None if page is None else page.encode()
+        self._packed: bytes | None = None
         self._port = 0
         self._server: asyncio.AbstractServer | None = None
 
@@ -117,9 +121,9 @@ class Gate:
         if not self._token:
             if urlsplit(f"//{host}").hostname not in LOOPBACK:
                 return _response(HTTPStatus.FORBIDDEN, f"The viewer is open to this machine alone, not to '{host}'.")
-            return None
+            return self._welcome(words[1], headers)
         if self._knows(unquote(_cookie(headers, self._name))):
-            return None
+            return self._welcome(words[1], headers)
         asked = urlsplit(words[1])
         if self._knows(parse_qs(asked.query).get("token", [""])[0]):
             kept = f"{self._name}={quote(self._token, safe='')}; Path=/; HttpOnly; SameSite=Strict"
@@ -127,6 +131,17 @@ class Gate:
         return _response(
             HTTPStatus.FORBIDDEN, "The viewer needs its token: open the whole address that rlstack printed."
         )
+
+    def _welcome(self, target: str, headers: Mapping[str, str]) -> bytes | None:
+        """Return the page, if that is what is asked for."""
+        if self._page is None or urlsplit(target).path != "/" or headers.get("upgrade"):
+            return None
+        kind = {"Content-Type": "text/html; charset=utf-8"}
+        if "gzip" not in headers.get("accept-encoding", ""):
+            return _answered(HTTPStatus.OK, self._page, kind)
+        if self._packed is None:
+            self._packed = gzip.compress(self._page)
+        return _answered(HTTPStatus.OK, self._packed, {**kind, "Content-Encoding": "gzip"})
 
     @property
     def _name(self) -> str:
@@ -155,7 +170,10 @@ def _cookie(headers: Mapping[str, str], name: str) -> str:
 
 
 def _response(status: HTTPStatus, text: str, headers: Mapping[str, str] | None = None) -> bytes:
-    body = f"{text}\n".encode()
-    named = {"Content-Type": "text/plain; charset=utf-8", "Content-Length": len(body), **(headers or {})}
+    return _answered(status, f"{text}\n".encode(), {"Content-Type": "text/plain; charset=utf-8", **(headers or {})})
+
+
+def _answered(status: HTTPStatus, body: bytes, headers: Mapping[str, str]) -> bytes:
+    named = {"Content-Length": len(body), **headers}
     lines = [f"HTTP/1.1 {status.value} {status.phrase}", *(f"{name}: {value}" for name, value in named.items())]
     return "\r\n".join([*lines, "Connection: close", "", ""]).encode("latin-1") + body

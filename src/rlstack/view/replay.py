@@ -19,6 +19,7 @@ from rlstack.view.framing import AXES, distance, seen_points
 from rlstack.view.recording import Recording, ReplayedTrial
 from rlstack.view.robot_model import RobotModel
 from rlstack.view.shapes import add_shape, light_shapes, wxyz
+from rlstack.view.spinning import spun
 
 _GOAL, _PATH = (34, 173, 90), (115, 122, 140)
 _PIECES = 40
@@ -112,6 +113,7 @@ class _Take:
         self, scene: Any, name: str, take: Recording, offset: Array, colour: Sequence[float], world: bool
     ) -> None:
         self._take, paint = take, tuple(round(255 * part) for part in colour)
+        self._joints = spun(take)
         scene.add_frame(name, show_axes=False, position=offset)
         self._robot = RobotModel(scene, f"{name}/robot", take.urdf, light_shapes(take.urdf))
         above = (0.0, 0.0, 0.35 * self._robot.reach_m + 0.06)
@@ -168,7 +170,7 @@ class _Take:
     def _place(self, at: int) -> None:
         take = self._take
         self._robot.place(take.position[at], take.orientation[at])
-        self._robot.move_joints(take.joints_at(at))
+        self._robot.move_joints(self._joints[at])
         for frame, mover in zip(self._movers, take.movers):
             if np.isfinite(mover.position[at]).all():
                 frame.position, frame.wxyz = mover.position[at], wxyz(mover.orientation[at])

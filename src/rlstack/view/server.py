@@ -7,6 +7,7 @@ import contextlib
 import io
 import secrets
 import socket
+from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -14,6 +15,7 @@ from rlstack.errors import UserError
 from rlstack.libraries import import_library
 from rlstack.view.gate import LOOPBACK, Gate, free_port
 from rlstack.view.heartbeat import Heartbeat
+from rlstack.view.no_webgl import page_for_all
 
 _EVERYWHERE = ("0.0.0.0", "::")
 """Addresses to listen on that no browser can open; this machine's name stands for them in the address."""
@@ -56,7 +58,9 @@ class ViewServer:
         self.viser.request_share_url = lambda *_: None  # a page could ask it to open a tunnel out of this machine
         self.viser.gui.configure_theme(control_width=width, show_logo=False, show_share_button=False)
         self.viser.gui.set_panel_label(label)
-        self._gate = Gate((hidden, self.viser.get_port()), token)
+        written = Path(viser.__file__).parent / "client" / "build" / "index.html"
+        page = page_for_all(written.read_text()) if written.is_file() else None
+        self._gate = Gate((hidden, self.viser.get_port()), token, page)
         self._loop = self.viser.get_event_loop()
         asyncio.run_coroutine_threadsafe(self._gate.open(listening), self._loop).result(timeout=10.0)
         websockets = self.viser._websock_server  # viser tells of a browser's end alone, tens of seconds late

@@ -10,8 +10,9 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.robots import frames
-from rlstack.robots.frame_tree import FrameTree
-from rlstack.robots.visuals import Visual
+from rlstack.robots.frame_tree import FrameTree, read_frames
+from rlstack.robots.visuals import Visual, read_visuals
+from rlstack.view.recording import Recording
 
 ROTOR_RAD_S = 14.0
 """Speed at which a rotor is drawn that turns fast: its own would flicker at 30 pictures a second."""
@@ -80,13 +81,27 @@ class Spinning:
         return True
 
     def turn_rotors(self, speeds: Mapping[str, float], passed_s: float) -> None:
-        """Turn rotors by their speeds, rad/s by joint, for a time, s; slower than in truth."""
+        """Turn rotors by their speeds, rad/s by joint, infinite or not, for a time, s; slower than in truth."""
         for name, speed in speeds.items():
-            if math.isfinite(speed):
+            if not math.isnan(speed):
                 self._turn(name, passed_s * math.copysign(min(_SHOWN_SHARE * abs(speed), ROTOR_RAD_S), speed))
 
     def _turn(self, joint: str, angle: float) -> None:
         self.angles[joint] = math.remainder(self.angles.get(joint, 0.0) + angle, 2.0 * math.pi)
+
+
+def spun(recording: Recording) -> list[dict[str, float]]:
+    """Return for each sample of a trial where its joints are, rad or m by name; those not recorded have spun."""
+    shapes = (*read_visuals(recording.urdf, "collision"), *read_visuals(recording.urdf))
+    spinning = Spinning(read_frames(recording.urdf), shapes)
+    rotors = dict.fromkeys(spinning.rotors, math.inf)
+    found, before = [], 0.0
+    for k, now in enumerate(recording.time_s.tolist()):
+        spinning.move(recording.position[k], recording.orientation[k])
+        spinning.turn_rotors(rotors, now - before)
+        before = now
+        found.append({**spinning.angles, **recording.joints_at(k)})
+    return found
 
 
 def _radius(link: str, shapes: Iterable[Visual]) -> float:
