@@ -57,6 +57,7 @@ LAUNCH_FILE = LaunchFile(
             "tether", "Share of the robot's speeds and geofence that the guard's limits are at most.", "1", number
         ),
         Argument("view", "Show the robots in a browser, whose address is logged.", "false", boolean),
+        Argument("rviz", "Show the robot, of several the first, in RViz.", "false", boolean),
         Argument("noise_seed", "Seed of the simulated sensors' noise.", "0", integer),
         Argument("fallback", "What drives a base when the policy cannot: stop, or a planner such as dwa.", "stop"),
         Argument("with_map", "Start the map node of a base too.", "false", boolean),

@@ -19,6 +19,7 @@ LAUNCH_FILE = LaunchFile(
         Argument("real_time_factor", "Simulated seconds per second.", "1", number),
         Argument("lock_step", "Let time wait for every command.", "false", boolean),
         Argument("view", "Show the robots in a browser, whose address is logged.", "false", boolean),
+        Argument("rviz", "Show the robot, of several the first, in RViz.", "false", boolean),
         Argument("noise_seed", "Seed of the simulated sensors' noise.", "0", integer),
         Argument("params_file", "A ROS 2 parameters file for the nodes, such as tighter limits of the guard.", ""),
     ),

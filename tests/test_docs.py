@@ -39,9 +39,19 @@ ELSEWHERE = ("https://github.com/leggedrobotics/rsl_rl",)
 """What pages link to outside the repository."""
 
 KNOWN_PATHS = (
-    *("/dev/shm", "/opt/ros/", "/clock", "/crazyflie", "/turtlebot", "/markers/", "/tf", "/home/me/"),
+    *(
+        "/dev/shm",
+        "/opt/ros/",
+        "/clock",
+        "/real_time_factor",
+        "/crazyflie",
+        "/turtlebot",
+        "/markers/",
+        "/tf",
+        "/home/me/",
+    ),
     *("/colliders", "/dev/", "/etc/udev/", "/panda", "/so100", "/racer_rates", "/rlstack/", "/diagnostics"),
-    *("/joint_states", "/controller_manager", "/robot_description"),
+    *("/joint_states", "/controller_manager", "/robot_description", "/real_time_factor"),
 )
 """Absolute paths and topics that pages may name; those of one machine are none of theirs."""
 

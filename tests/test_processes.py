@@ -64,3 +64,10 @@ def test_programs_for_ros2_run_name_their_starter(program: Path, tmp_path: Path)
     said = subprocess.run(["sh", str(installed), "word"], capture_output=True, text=True, check=True).stdout.split()
     assert said[0] == str(os.getpid())
     assert said[-2].startswith("rlstack") and said[-1] == "word"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux's scheduling")
+def test_what_gives_way_has_the_least_share_and_wakes_up_without_interrupting_others() -> None:
+    code = "import os; from rlstack.processes import give_way; give_way(); print(os.nice(0), os.sched_getscheduler(0))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.split() == ["19", str(os.SCHED_BATCH)]

@@ -83,7 +83,7 @@ VERBS: dict[str, Verb] = {
         "show a robot's mass and joints, write its URDF or MJCF, check a model file", "bringup.model_commands:Model"
     ),
     "world": Verb("describe a world, draw its map, write it for Gazebo", "bringup.model_commands:World"),
-    "rviz": Verb("write an RViz configuration for a robot", "bringup.model_commands:Rviz"),
+    "rviz": Verb("write an RViz configuration or Foxglove layout for a robot", "bringup.model_commands:Rviz"),
     "bench": Verb(
         "measure the speed of simulation, training and inference on this machine", "bringup.installation_commands:Bench"
     ),

@@ -87,7 +87,7 @@ def test_topics_are_the_robots_in_its_namespace() -> None:
         "Moved": topics.MOVED_MARKERS,
         "Robot": f"{within}robot_description",
         "Odometry": f"{within}odom",
-        "Goal": f"{within}goal",
+        "Goal": f"{within}goal/active",
         "Path to follow": f"{within}goal_path",
         "Markers": f"{within}markers",
         "scan": f"{within}scan",

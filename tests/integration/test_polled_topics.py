@@ -36,3 +36,33 @@ def test_a_message_that_a_callback_cannot_read_is_refused_and_ends_nothing(liste
         polled.close()
     finally:
         node.destroy_node()
+
+
+def test_what_comes_often_is_left_while_it_rests(listener: Listener) -> None:
+    node = rclpy.create_node("polled", context=listener.context, enable_rosout=False)
+    heard: list[Any] = []
+    try:
+        polled = PolledTopics(node, lambda topic, error: None)
+        polled.subscribe(topics.type_of(topics.ODOM), "/cf/odom", heard.append, "sensor_in")
+        polled.subscribe(topics.type_of(topics.GUARD_MODE), "/cf/guard/mode", heard.append, "latched")
+        odom = listener.node.create_publisher(topics.type_of(topics.ODOM), "/cf/odom", topics.quality("sensor_out"))
+        mode = listener.node.create_publisher(
+            topics.type_of(topics.GUARD_MODE), "/cf/guard/mode", topics.quality("latched")
+        )
+        listener.until(lambda: odom.get_subscription_count() and mode.get_subscription_count(), "both")
+        polled.rest(True)
+        listener.until(lambda: not odom.get_subscription_count(), "leaving odometry")
+        assert mode.get_subscription_count() == 1
+        polled.poll()
+        polled.rest(False)
+        listener.until(odom.get_subscription_count, "coming back")
+
+        def hears() -> bool:
+            odom.publish(topics.type_of(topics.ODOM)())
+            polled.poll()
+            return bool(heard)
+
+        listener.until(hears, "odometry again")
+        polled.close()
+    finally:
+        node.destroy_node()

@@ -90,7 +90,7 @@ def test_a_robot_moves_in_the_browser_which_stops_and_arms_it(listener: Listener
             return page.get_by_text(what).count() > 0
 
         listener.until(lambda: seen("a reason of its own"), "the guard's reason")
-        listener.until(lambda: not page.get_by_text("silent").count(), "odometry")
+        listener.until(lambda: seen("a reason of its own") and not page.get_by_text("silent").count(), "odometry")
 
         def picture() -> Any:
             from io import BytesIO
@@ -98,7 +98,9 @@ def test_a_robot_moves_in_the_browser_which_stops_and_arms_it(listener: Listener
             from PIL import Image
 
             clip = {"x": 0, "y": 200, "width": 500, "height": 400}
-            return np.asarray(Image.open(BytesIO(page.screenshot(clip=clip))).convert("RGB"), dtype=float)
+            return np.asarray(
+                Image.open(BytesIO(page.screenshot(clip=clip, timeout=90_000))).convert("RGB"), dtype=float
+            )
 
         before = picture()
 

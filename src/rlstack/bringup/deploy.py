@@ -13,6 +13,7 @@ from rlstack.bringup.kind_deployment import EXTERNAL, deployment_of
 from rlstack.bringup.node_process import System, on_simulated_time, with_real_time_priority
 from rlstack.bringup.params_file import with_params_file
 from rlstack.bringup.robot_group import TOPICS, absolute_file, is_simulator, robot_group
+from rlstack.bringup.rviz_process import with_rviz
 from rlstack.bringup.status_monitor import Monitor
 from rlstack.bringup.supervisor import Supervisor
 from rlstack.bringup.system import START_S, chosen_robot, deploy_system, simulate_system
@@ -53,6 +54,7 @@ def checked_deployment(
     params_file: str | Path = "",
     use_sim_time: bool = False,
     view: bool = False,
+    rviz: bool = False,
     **options: Any,
 ) -> System:
     """Return the system that runs ``policy``, if it is verified; a planner (``driver``) needs no verification.
@@ -72,6 +74,7 @@ def checked_deployment(
         use_sim_time: With the backend ``topics``: another simulator publishes ``/clock``, which the nodes' clocks
             follow. Beside a simulator of rlstack they always do.
         view: Show the robots in a browser, see :func:`rlstack.bringup.view_process.with_view`.
+        rviz: Show the robot in RViz, see :func:`rlstack.bringup.rviz_process.with_rviz`.
 
     Raises:
         UserError: Unknown robot or backend, simulated time for a real robot, a bad policy file or one for another
@@ -104,6 +107,8 @@ def checked_deployment(
         system = with_real_time_priority(system)
     if view:
         system = with_view(system)
+    if rviz:
+        system = with_rviz(system, absolute_file(robot), frame_prefix=options.get("frame_prefix", ""))
     system = with_params_file(system, params_file)
     if options.get("commander", "") not in ("", EXTERNAL) and not (force or is_simulator(backend)):
         raise UserError(
@@ -243,13 +248,14 @@ def simulate(
     *,
     params_file: str | Path = "",
     view: bool = False,
+    rviz: bool = False,
     **options: Any,
 ) -> int:
     """Run simulated robots that wait for commands, until Ctrl-C; return the exit status.
 
     Args and errors as in :func:`rlstack.bringup.system.simulate_system`.
     """
-    system = simulate_system(robot, backend, params_file=params_file, view=view, **options)
+    system = simulate_system(robot, backend, params_file=params_file, view=view, rviz=rviz, **options)
     spec = load_robot(robot)
     kind, takes = kind_topics(spec), command_of(spec).topic
     for space in robot_group(robot, backend, **options).namespaces:

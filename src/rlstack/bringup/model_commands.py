@@ -74,9 +74,9 @@ class World:
 
 @dataclass(frozen=True)
 class Rviz:
-    """Write an RViz configuration for a robot: its model, frames, sensors, goal, path and world.
+    """Write an RViz configuration or a Foxglove layout for a robot: its model, frames, sensors, goal, path and world.
 
-    config/rviz holds those of the robots that ship, with the robot's name as the namespace.
+    config/rviz and config/foxglove hold those of the robots that ship, with the robot's name as the namespace.
     """
 
     robot: tyro.conf.Positional[str] = "crazyflie"
@@ -85,19 +85,24 @@ class Rviz:
     """Of the robot's topics; left out, it is the robot's name."""
     frame_prefix: str = ""
     """Prefix of its frames, if several robots share a world."""
+    foxglove: bool = False
+    """Write a layout of Foxglove instead."""
     out: _File = None
     """Output file; default: standard output."""
 
     def run(self) -> int:
         """Write or print the configuration."""
+        from rlstack.bringup.foxglove import foxglove_layout
         from rlstack.bringup.rviz import rviz_config
         from rlstack.files import write_atomically
         from rlstack.robots import load_robot
 
-        text = rviz_config(load_robot(self.robot), self.namespace, self.frame_prefix)
+        written = foxglove_layout if self.foxglove else rviz_config
+        text = written(load_robot(self.robot), self.namespace, self.frame_prefix)
         if self.out is None:
             print(text, end="")
         else:
-            write_atomically(self.out, text, what="the RViz configuration")
-            print(f"Show it with: rviz2 -d {self.out}")
+            what = "the Foxglove layout" if self.foxglove else "the RViz configuration"
+            write_atomically(self.out, text, what=what)
+            print("Import it in Foxglove: Layouts, Import." if self.foxglove else f"Show it with: rviz2 -d {self.out}")
         return 0

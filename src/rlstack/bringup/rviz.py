@@ -33,12 +33,7 @@ def rviz_config(robot: RobotSpec, namespace: str | None = None, frame_prefix: st
     Raises:
         UserError: The namespace is not a valid topic name.
     """
-    name = robot.name if namespace is None else namespace.strip("/")
-    if name and not all(word.isidentifier() and word.isascii() for word in name.split("/")):
-        raise UserError(
-            f"namespace: {namespace!r} is not allowed: words of letters, digits and underscores, with '/' between."
-        )
-    within = f"/{name}/" if name else "/"
+    within = checked_namespace(robot, namespace)
     deployment: Any = find_kind(robot.kind).load("deployment")(robot)
     size = deployment.extent_m
     odometry = {
@@ -50,7 +45,8 @@ def rviz_config(robot: RobotSpec, namespace: str | None = None, frame_prefix: st
         "Topic": topic_property(within + topics.ODOM, sensor=True, filtered=True),
     }
     axes = {"Axes Length": round(size, 3), "Axes Radius": round(0.06 * size, 4), "Shape": "Axes"}
-    goal, path = (topic_property(within + topic, filtered=True) for topic in (topics.GOAL, topics.GOAL_PATH))
+    goal = topic_property(within + topics.GOAL_ACTIVE, latched=True, filtered=True)
+    path = topic_property(within + topics.GOAL_PATH, filtered=True)
     model = topic_property(within + topics.ROBOT_DESCRIPTION, latched=True)
     displays = [
         _display("Grid", "Grid", {"Cell Size": 1.0 if size > 0.3 else 0.5, "Plane Cell Count": 20}),
@@ -58,7 +54,7 @@ def rviz_config(robot: RobotSpec, namespace: str | None = None, frame_prefix: st
         _markers("Moved", topics.MOVED_MARKERS),
         _display("RobotModel", "Robot", {"Description Source": "Topic", "Description Topic": model}),
         _display("TF", "Frames", {"Marker Scale": round(2.0 * size, 3), "Show Arrows": False, "Show Names": False}),
-        _display("Odometry", "Odometry", odometry),
+        *([] if robot.fixed_base else [_display("Odometry", "Odometry", odometry)]),
         _display("Pose", "Goal", {**axes, **_arrow(size), "Color": _RED, "Topic": goal}),
         _display("Path", "Path to follow", {"Color": _BLUE, "Topic": path}),
         _markers("Markers", within + topics.MARKERS, enabled=False),  # for viewers that cannot show the model
@@ -101,6 +97,24 @@ def rviz_config(robot: RobotSpec, namespace: str | None = None, frame_prefix: st
     }
     head = f"# RViz 2: rviz2 -d FILE. Written by `rlstack rviz {robot.name}`; for other namespaces write your own.\n"
     return head + yaml.safe_dump(config, sort_keys=True, default_flow_style=False, allow_unicode=True)
+
+
+def checked_namespace(robot: RobotSpec, namespace: str | None) -> str:
+    """Return what a robot's topics begin with, such as ``/crazyflie/``.
+
+    Args:
+        robot: The robot.
+        namespace: Their namespace; None: the robot's name; empty: none.
+
+    Raises:
+        UserError: It is not a valid topic name.
+    """
+    name = robot.name if namespace is None else namespace.strip("/")
+    if name and not all(word.isidentifier() and word.isascii() for word in name.split("/")):
+        raise UserError(
+            f"namespace: {namespace!r} is not allowed: words of letters, digits and underscores, with '/' between."
+        )
+    return f"/{name}/" if name else "/"
 
 
 def _display(kind: str, name: str, options: dict[str, Any], enabled: bool = True) -> Display:

@@ -22,6 +22,7 @@ from rlstack.bringup.kind_deployment import (
 from rlstack.bringup.node_process import Parameter, Process, System, WhenItEnds, on_simulated_time
 from rlstack.bringup.params_file import with_params_file
 from rlstack.bringup.robot_group import TOPICS, absolute_file, is_simulator, robot_group
+from rlstack.bringup.rviz_process import with_rviz
 from rlstack.bringup.view_process import with_view
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
@@ -325,6 +326,7 @@ def simulate_system(
     *,
     params_file: str | Path = "",
     view: bool = False,
+    rviz: bool = False,
     **options: Any,
 ) -> System:
     """Describe simulated robots that wait for commands, without a policy and guard.
@@ -334,6 +336,7 @@ def simulate_system(
         backend: A simulator.
         params_file: See :func:`rlstack.bringup.params_file.with_params_file`.
         view: Show them in a browser, see :func:`rlstack.bringup.view_process.with_view`.
+        rviz: Show the first one in RViz, see :func:`rlstack.bringup.rviz_process.with_rviz`.
         options: ``world``, ``count``, ``namespace``, ``frame_prefix``, ``real_time_factor``, ``lock_step`` and
             ``noise_seed`` as in :func:`deploy_system`, and ``start_height_m``, to start in the air.
 
@@ -352,4 +355,8 @@ def simulate_system(
     if not options.get("lock_step"):
         process = replace(process, parameters={**process.parameters, **deployment.simulated_commands()})
     system = on_simulated_time(System(name="simulate", processes=(process,)))
-    return with_params_file(with_view(system, group.namespaces) if view else system, params_file)
+    if view:
+        system = with_view(system, group.namespaces)
+    if rviz:
+        system = with_rviz(system, absolute_file(robot), group.namespaces, options.get("frame_prefix", ""))
+    return with_params_file(system, params_file)

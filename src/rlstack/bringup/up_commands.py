@@ -98,6 +98,8 @@ class Deploy:
     """The model's name there."""
     view: bool = field(default_factory=person_watches)
     """Show the robots in a browser, whose address is printed; default: if a person sits at the terminal."""
+    rviz: bool = False
+    """Show the robot, of several the first, in RViz."""
     no_arm: bool = False
     """Leave simulators disarmed, too."""
     dry_run: bool = False
@@ -148,6 +150,8 @@ class Simulate:
     """Seed of the simulated sensors' noise."""
     view: bool = field(default_factory=person_watches)
     """Show the robots in a browser, whose address is printed; default: if a person sits at the terminal."""
+    rviz: bool = False
+    """Show the robot, of several the first, in RViz."""
     params_file: Annotated[str, tyro.conf.arg(metavar="FILE")] = ""
     """A ROS 2 parameters file for the nodes, such as tighter limits of the guard."""
 

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from rlstack.errors import MalformedMessage
 from rlstack.interfaces import topics
 from rlstack.nodes.executor import serve
+
+
+@dataclass(eq=False)
+class Polled:
+    """One subscription, which exists unless its topic rests."""
+
+    kind: Any
+    topic: str
+    read: Callable[[Any], None]
+    use: topics.Quality
+    raw: bool
+    made: Any = None
 
 
 class PolledTopics:
@@ -22,11 +35,12 @@ class PolledTopics:
 
     def __init__(self, node: Any, refuse: Callable[[str, Exception], None]) -> None:
         self._node, self._refuse = node, refuse
-        self._subscriptions: list[Any] = []
+        self._subscriptions: list[Polled] = []
+        self._rests = False
 
     def subscribe(
         self, kind: Any, topic: str, callback: Callable[[Any], None], use: topics.Quality, raw: bool = False
-    ) -> Any:
+    ) -> Polled:
         """Subscribe; :meth:`poll` calls the callback with each message that waits; its ``ValueError`` refuses that.
 
         Args:
@@ -43,24 +57,47 @@ class PolledTopics:
             except ValueError as error:
                 raise MalformedMessage(str(error)) from error
 
-        made = self._node.create_subscription(kind, topic, read, topics.quality(use), raw=raw)
-        self._subscriptions.append(made)
-        return made
+        polled = Polled(kind, topic, read, use, raw)
+        self._subscriptions.append(polled)
+        self._follow(polled)
+        return polled
 
-    def unsubscribe(self, subscription: Any) -> None:
+    def unsubscribe(self, polled: Polled) -> None:
         """Undo one of :meth:`subscribe`."""
-        self._subscriptions.remove(subscription)
-        self._node.destroy_subscription(subscription)
+        self._subscriptions.remove(polled)
+        self._leave(polled)
+
+    def rest(self, rests: bool) -> None:
+        """Have nothing sent that comes often while ``rests``; what is latched goes on."""
+        if rests is not self._rests:
+            self._rests = rests
+            for polled in self._subscriptions:
+                self._follow(polled)
 
     def poll(self) -> None:
         """Take what has arrived; of topics with a depth of 1 that is the newest message."""
-        for subscription in list(self._subscriptions):
-            for _ in range(subscription.qos_profile.depth):
-                if not serve(subscription, lambda which, error: self._refuse(which.topic_name, error)):
+        for polled in list(self._subscriptions):
+            made = polled.made
+            for _ in range(0 if made is None else made.qos_profile.depth):
+                if not serve(made, lambda which, error: self._refuse(which.topic_name, error)):
                     break
 
     def close(self) -> None:
         """Leave all topics."""
-        for subscription in self._subscriptions:
-            self._node.destroy_subscription(subscription)
+        for polled in self._subscriptions:
+            self._leave(polled)
         self._subscriptions.clear()
+
+    def _follow(self, polled: Polled) -> None:
+        if self._rests and polled.use not in ("latched", "tf_static"):
+            self._leave(polled)
+        elif polled.made is None:
+            quality = topics.quality(polled.use)
+            polled.made = self._node.create_subscription(
+                polled.kind, polled.topic, polled.read, quality, raw=polled.raw
+            )
+
+    def _leave(self, polled: Polled) -> None:
+        if polled.made is not None:
+            self._node.destroy_subscription(polled.made)
+            polled.made = None

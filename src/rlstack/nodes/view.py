@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import queue
 import time
 from collections.abc import Callable, Mapping
@@ -28,6 +27,7 @@ from rlstack.nodes.view_pushes import Force, Pushes
 from rlstack.nodes.view_simulation import SimulationPanel, simulators
 from rlstack.nodes.view_world import ViewedWorld
 from rlstack.nodes.viewed_robot import ViewedRobot
+from rlstack.processes import give_way
 from rlstack.view.server import ViewServer
 
 PARAMETERS = (
@@ -38,12 +38,12 @@ PARAMETERS = (
     Parameter("robots", (), "Absolute namespaces of the robots to show; empty: all in the ROS domain.", each=str),
 )
 
-_LOOK_S = 0.5
-"""Period at which the graph is asked for new robots and topics."""
+_LOOK_S, _LATER_S, _NEW_S = 0.5, 2.0, 20.0
+"""Period at which the graph is asked for new robots and topics, which takes milliseconds: at first, and later."""
+_REST_S = 5.0
+"""How long after its last browser it leaves the topics that come often."""
 _PANEL_S = 0.2
 _GRID_M = 20.0
-_NICE = 5
-"""By how much its process gives way to those that command robots."""
 _DELAYS = {"observation age, ms": "observations", "command latency, ms": "commands"}
 """What is shown of the figures that nodes report, and how it is called."""
 _EYE = np.array([0.65, -0.5, 0.6])
@@ -90,7 +90,8 @@ class ViewNode(ManagedNode):
         self._callers: dict[str, Any] = {}
         self._calls: list[tuple[str, ServiceCall, float]] = []
         self._asked: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._looked_at = self._drawn_at = -math.inf
+        self._looked_at = self._drawn_at = self._watched_at = -math.inf
+        self._began_at = time.monotonic()
         self._framed = False
         print(f"Open {self._server.url} in a browser to see the robot.", flush=True)
 
@@ -122,12 +123,16 @@ class ViewNode(ManagedNode):
 
     def _tick(self) -> None:
         now = time.monotonic()
-        if now - self._looked_at >= _LOOK_S:
+        if now - self._looked_at >= (_LOOK_S if now - self._began_at < _NEW_S or not self._robots else _LATER_S):
             self._looked_at = now
             self._look()
         self._serve_asked()
         self._pushes.go_on(now)
-        if not self._server.watched:
+        browsers = self._server.browsers()
+        if browsers:
+            self._watched_at = now
+        self._polled.rest(now - self._watched_at > _REST_S)
+        if not browsers:
             for hand in self._hands.values():
                 hand.draw(now, set())  # who was holding a tool is gone
             for panel in self._panels.values():
@@ -137,9 +142,9 @@ class ViewNode(ManagedNode):
             self._polled.poll()
             for robot in self._robots.values():
                 robot.draw()
-            browsers = self._server.browsers()
-            for goal in self._goals.values():
-                goal.draw(browsers)
+            for space, goal in self._goals.items():
+                if self._robots[space].root:  # its size is known
+                    goal.draw(browsers)
             for hand in self._hands.values():
                 hand.draw(now, browsers)
             if now - self._drawn_at >= _PANEL_S:
@@ -221,7 +226,7 @@ class ViewNode(ManagedNode):
 
     def _frame(self) -> None:
         """Point new browsers' cameras at the robots, once one is seen."""
-        seen = [robot for robot in self._robots.values() if robot.position is not None]
+        seen = [robot for robot in self._robots.values() if robot.position is not None and robot.root]
         if self._framed or not seen:
             return
         self._framed = True
@@ -315,7 +320,7 @@ def _outcome(response: Any) -> tuple[bool, str]:
 
 def main() -> int:
     """Run the node, after everything that commands a robot."""
-    os.nice(_NICE)
+    give_way()
     return ViewNode.main()
 
 

@@ -84,7 +84,7 @@ class ViewedRobot:
         self._builder: threading.Thread | None = None
         self._built: RobotModel | Exception | None = None
         self._joints: dict[str, float] = {}
-        self._standing = False
+        self._standing, self._turned = False, np.array([0.0, 0.0, 0.0, 1.0])
         self._rotors_at = 0.0
         self._trail = Trail(scene, f"{self.node}_trail", _TRAIL)
         self._path = Line(scene, f"{self.node}_path", _PATH)
@@ -128,7 +128,7 @@ class ViewedRobot:
     def put(self, position: Array, orientation: Array) -> None:
         """Put a robot without odometry at its place, (3,) m and xyzw in ``odom``."""
         if self._standing and self._model is not None:
-            self._standing, self.position = False, position
+            self._standing, self.position, self._turned = False, position, orientation
             self._model.place(position, orientation)
 
     def joint_ranges(self) -> list[tuple[str, float, float, float]]:
@@ -220,7 +220,9 @@ class ViewedRobot:
         self._model = built
         if built is not None:
             self.model_name = built.name
-            self._standing = self.place_asked = False
+            self.place_asked = False
+            if self.position is not None:
+                built.place(self.position, self._turned)
             self._move_joints()
 
     def draw(self) -> None:
@@ -246,18 +248,18 @@ class ViewedRobot:
         pose = message.pose.pose
         p, q = pose.position, pose.orientation
         at, turned = np.array([p.x, p.y, p.z]), np.array([q.x, q.y, q.z, q.w])
-        if self._model is None or not (np.isfinite(at).all() and np.isfinite(turned).all()):
+        if not (np.isfinite(at).all() and np.isfinite(turned).all()):
             return
         self.seen_at, self.position, self._standing = time.monotonic(), at, False
-        self.stamp_ns = stamp_to_ns(message.header.stamp)
+        self.stamp_ns, self._turned = stamp_to_ns(message.header.stamp), turned
+        self._trail.add(at)
+        if self._model is None:
+            return
         self._model.place(at, turned)
         if self._model.spinning.move(at, turned):
             self._move_joints()
-        self._trail.add(at)
 
     def _on_joints(self, message: Any) -> None:
-        if self._model is None:
-            return
         if len(message.position) == len(message.name):
             self.seen_at, self.stamp_ns = time.monotonic(), stamp_to_ns(message.header.stamp)
             if self.position is None:
