@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from rlstack.control.inverse_kinematics import (
     Limits,
+    damped_motion,
     joint_step,
     led_step,
     limits_of,
     reach,
-    solve_damped,
     span_of,
     upright,
     yaw_of,
@@ -31,14 +31,27 @@ REST = np.array([drive.rest for drive in ROBOT.drives[:7]])
 
 @settings(deadline=None, max_examples=50)
 @given(st.integers(0, 2**32 - 1), st.floats(1e-3, 1.0))
-def test_damped_systems_are_solved(seed: int, damping: float) -> None:
+def test_damped_least_squares_are_solved(seed: int, damping: float) -> None:
     rng = np.random.default_rng(seed)
-    half = rng.normal(size=(4, 6, 7)) * rng.uniform(0.01, 1.0)
-    half[0, 3] = half[0, 4]  # singular
-    matrix, right = half @ half.transpose(0, 2, 1), rng.normal(size=(4, 6))
-    found = solve_damped(matrix, right, damping)
-    expected = np.linalg.solve(matrix + damping**2 * np.eye(6), right[:, :, None])[:, :, 0]
+    jacobian, motion = rng.normal(size=(4, 6, 7)) * rng.uniform(0.01, 1.0), rng.normal(size=(4, 6))
+    jacobian[0, 3] = jacobian[0, 4]  # singular
+    found = damped_motion(jacobian, motion, damping)
+    square = jacobian @ jacobian.transpose(0, 2, 1) + damping**2 * np.eye(6)
+    expected = (jacobian.transpose(0, 2, 1) @ np.linalg.solve(square, motion[:, :, None]))[:, :, 0]
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
+
+
+def test_a_stretched_arm_keeps_the_digits_of_float32() -> None:
+    """A UR5e with its joints near zero is stretched and its wrist is singular; a policy file computes in float32."""
+    robot = load_robot("ur5e")
+    rng = np.random.default_rng(0)
+    joints = rng.normal(0.0, 0.1, (500, 6)).astype(np.float32)
+    jacobian = tool_motion(chain_of(robot).screws, joints.astype(float)).jacobian.astype(np.float32)
+    motion = rng.normal(0.0, 0.1, (500, 6)).astype(np.float32)
+    exact = damped_motion(jacobian.astype(float), motion.astype(float), 0.03)
+    found = damped_motion(torch.from_numpy(jacobian), torch.from_numpy(motion), 0.03).numpy()
+    rounding = np.finfo(np.float32).eps / 0.03  # the Jacobian's own, magnified by its smallest singular value
+    assert np.abs(found - exact).max() < rounding * np.abs(exact).max()
 
 
 def test_a_small_step_moves_the_tool_as_wanted_and_nothing_else() -> None:

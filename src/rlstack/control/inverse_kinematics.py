@@ -69,11 +69,8 @@ def joint_step(
         period_s: Length of the step.
         damping: See :data:`DAMPING`.
     """
-    # J^T (J J^T + damping^2)^-1 (motion - J aside) + aside
     left = motion - (jacobian @ aside[:, :, None])[:, :, 0]
-    weights = solve_damped(jacobian @ jacobian.swapaxes(1, 2), left, damping)
-    change = (jacobian.swapaxes(1, 2) @ weights[:, :, None])[:, :, 0] + aside
-    return _limited(change, joints, limits, period_s)
+    return _limited(damped_motion(jacobian, left, damping) + aside, joints, limits, period_s)
 
 
 def led_step(
@@ -151,15 +148,35 @@ def _limited(change: Any, joints: Any, limits: Limits, period_s: float) -> Any:
     return xp.minimum(xp.maximum(joints + change, limits.lower + 0.0 * joints), limits.upper + 0.0 * joints)
 
 
-def solve_damped(matrix: Any, right: Any, damping: float) -> Any:
-    """Return x (N, n) of ``(matrix + damping^2 unit) x = right`` for symmetric positive semidefinite matrices.
+def damped_motion(jacobian: Any, motion: Any, damping: float) -> Any:
+    """Return the joint motion (N, J) ``J^T (J J^T + damping^2 unit)^-1 motion``.
+
+    The matrix is not formed, since its condition number is the square of the Jacobian's: near a singularity float32
+    would keep three digits. Instead the columns of ``[J^T; damping unit]`` are made orthogonal by modified
+    Gram-Schmidt, and the shortest solution is built up from the last one to the first, which keeps the errors at those
+    of the Jacobian (Björck, Numerical Methods for Least Squares Problems, 1996, section 2.4).
 
     Args:
-        matrix: (N, n, n).
-        right: (N, n).
-        damping: Added to the diagonal, squared.
+        jacobian: (N, n, J).
+        motion: (N, n).
+        damping: See :data:`DAMPING`.
     """
-    return _eliminate(matrix, right[:, :, None], damping)[:, :, 0]
+    size, xp = jacobian.shape[1], library_of(jacobian)
+    unit = damping * _unit(jacobian, size) + 0.0 * jacobian[:, :, :1]
+    columns, wanted = xp.concatenate([jacobian.swapaxes(1, 2), unit], 1), motion[:, None, :]
+    axes, lengths = [], []
+    for k in range(size):
+        column = columns[:, :, k : k + 1]
+        norm = xp.sqrt((column * column).sum(1))[:, None, :]
+        axis, length = column / norm, wanted[:, :, k : k + 1] / norm
+        shares = axis.swapaxes(1, 2) @ columns
+        columns, wanted = columns - axis * shares, wanted - length * shares
+        axes.append(axis)
+        lengths.append(length)
+    found = axes[-1] * lengths[-1]
+    for axis, length in zip(axes[-2::-1], lengths[-2::-1]):
+        found = found + axis * (length - axis.swapaxes(1, 2) @ found)
+    return found[:, : jacobian.shape[2], 0]
 
 
 def _eliminate(matrix: Any, right: Any, damping: float) -> Any:

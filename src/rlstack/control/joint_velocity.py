@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rlstack.arrays import Array
-from rlstack.control.inverse_kinematics import DAMPING, Limits, limits_of, solve_damped
+from rlstack.control.inverse_kinematics import DAMPING, Limits, damped_motion, limits_of
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots.frames import library_of
 
@@ -57,9 +57,7 @@ def tool_velocity(
     free = joints * 0.0 + 1.0
     velocity = free
     for _ in range(3):  # leaving one out may drive another to its limit
-        led = jacobian * free[:, None, :]
-        weights = solve_damped(led @ led.swapaxes(1, 2), twist, damping)
-        velocity = (led.swapaxes(1, 2) @ weights[:, :, None])[:, :, 0]
+        velocity = damped_motion(jacobian * free[:, None, :], twist, damping)
         after = joints + velocity * period_s
         out = ((after > limits.upper) & (velocity > 0.0)) | ((after < limits.lower) & (velocity < 0.0))
         free = xp.where(out, 0.0 * free, free)

@@ -35,7 +35,7 @@ from rlstack.tasks.core.pipeline import Pipeline
 from rlstack.training.algorithm import Actor, PlanningActor
 
 TOLERANCE = 1e-5
-"""Largest difference between the exported graph and the training policy, as a share of the command's range."""
+"""Largest difference between the exported graph and the training policy in a step, see :func:`compare`."""
 
 _PIPELINE, _ACTOR = "pipeline.", "actor."
 
@@ -160,7 +160,8 @@ class TorchPolicy:
 
     def reset(self, batch: int = 1) -> None:
         """Set the recurrent state to zero for ``batch`` robots."""
-        self._state = {name: torch.zeros(batch, *shape) for name, shape in self.graph.memory.items()}
+        self.state = {name: torch.zeros(batch, *shape) for name, shape in self.graph.memory.items()}
+        """The recurrent state (batch, *shape) by name."""
 
     def step(self, inputs: Mapping[str, NDArray[np.floating]]) -> dict[str, NDArray[np.float64]]:
         """Return the command by name for inputs with a leading batch axis."""
@@ -168,7 +169,7 @@ class TorchPolicy:
         batch = len(next(iter(given.values())))
         named = {**given, **{n: v.expand(batch, *v.shape) for n, v in self._constants.items()}}
         with torch.inference_mode():
-            command, self._state = self.graph.step(named, self._state)
+            command, self.state = self.graph.step(named, self.state)
         if self._diverged or not torch.isfinite(command).all():
             raise PolicyOutputError(f"{self.path}: its weights are not finite.")
         return {self.contract.outputs[0].name: command.numpy().astype(np.float64)}
@@ -212,7 +213,7 @@ def export_policy(graph: PolicyGraph, contract: Contract, robot: RobotSpec, path
         difference = compare(graph, contract, trial, robot, observations=20 if large else 1000)
     if not difference <= TOLERANCE:
         raise UserError(
-            f"The exported policy differs from the training policy by {difference:.1e} of the command's range"
+            f"The exported policy differs from the training policy by {difference:.1e} of the range"
             f" (allowed: {TOLERANCE:.0e}), so {path} was not written. This is a bug in the export: please report it."
         )
     return write_policy(model, contract, path)
@@ -221,9 +222,11 @@ def export_policy(graph: PolicyGraph, contract: Contract, robot: RobotSpec, path
 def compare(
     graph: PolicyGraph, contract: Contract, path: Path, robot: RobotSpec, observations: int = 1000, seed: int = 0
 ) -> float:
-    """Return the largest difference between the file at ``path`` and ``graph`` as a share of the command's range.
+    """Return the largest difference between the file at ``path`` and ``graph``, as a share of the range.
 
-    Both are fed ``observations`` random inputs of 10 robots in sequence, each with its own recurrent state.
+    Both are fed ``observations`` random inputs of 10 robots in sequence, and begin each step with the file's recurrent
+    state: some memory, such as the joint targets of a stretched arm, doubles any difference at each step. Compared are
+    the command, to its range, and the next state, to that of an action, -1 to 1, or to its own size if that is larger.
     """
     batch, rng = 10, np.random.default_rng(seed)
     policy = load_policy(path, robot=robot)
@@ -240,6 +243,10 @@ def compare(
         inputs = {n: frames.normalise(a) if n.endswith("orientation") else a for n, a in inputs.items()}
         difference = np.abs(policy.step(inputs)[port.name] - twin.step(inputs)[port.name]) / span
         worst = max(worst, float(difference.max()))
+        for name, after in policy.state.items():
+            size = 2.0 * max(1.0, float(np.abs(after).max()))
+            worst = max(worst, float(np.abs(after - twin.state[name].numpy()).max()) / size)
+            twin.state[name] = torch.from_numpy(after.copy())
     return worst
 
 
