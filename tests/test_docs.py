@@ -154,7 +154,7 @@ def parse(words: list[str]) -> None:
     elif name == "export":
         tyro.cli(ExportOptions, args=rest)
     elif name == "train" and rest[0] == "--resume":
-        tyro.cli(ResumeOptions, args=rest)
+        tyro.cli(ResumeOptions, args=rest, config=(tyro.conf.FlagCreatePairsOff,))
     elif name == "train":
         parse_recipe(rest[0], rest[1:])
     elif name == "estop":

@@ -37,6 +37,12 @@ def test_in_a_terminal_one_line_changes():
     assert text.count("\n") == 2 and text.count("\rmujoco") == 5 and text.endswith("\n")
 
 
+def test_in_a_narrow_terminal_it_is_still_one_line(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    text = shown(Terminal(), [Progress("mujoco (topics)", 10, 100, 200.0, 500.0)])
+    assert len(text.splitlines()[-1].strip("\r")) < 40 and "\rmujoco (topics): 10/100, 3:20 min so far" in text
+
+
 def test_durations_are_for_readers():
     assert [duration(s) for s in (0.2, 59.4, 60.0, 199.6)] == ["0 s", "59 s", "1:00 min", "3:20 min"]
 

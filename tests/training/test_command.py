@@ -238,7 +238,7 @@ def test_going_on_with_a_finished_run_tells_its_figures_again(
     mlp: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     figures = tmp_path / "figures.json"
-    assert train_command(["--resume", str(mlp.folder), "--json", str(figures)]) == 0
+    assert train_command(["--resume", str(mlp.folder), "--json", str(figures), "--no-view"]) == 0
     shown = capsys.readouterr().out
     assert "Trained after 2,048 steps" in shown and "Of 8 held-out flights" in shown
     assert f"rlstack verify {mlp.result.policy}" in shown

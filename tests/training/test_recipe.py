@@ -12,6 +12,7 @@ import yaml
 
 from rlstack import cli
 from rlstack.errors import UserError
+from rlstack.robots.spec import robot_files
 from rlstack.training.recipe import (
     check_recipe,
     load_recipe,
@@ -38,6 +39,26 @@ def test_a_recipe_reads_back_as_it_was_written(tmp_path: Path) -> None:
     written = yaml.safe_load(path.read_text())
     assert written["task_settings"]["curriculum"]["full_after"] == 0.8  # also what was left at its default
     assert written["algorithm_settings"]["gamma"] == recipe.algorithm_settings.gamma
+
+
+def test_the_files_of_a_recipe_are_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "recipes").mkdir()
+    path, robot = tmp_path / "recipes" / "mine.yaml", tmp_path / "mine_robot.yaml"
+    path.write_text(yaml.safe_dump(small_recipe_data(robot="../mine_robot.yaml")))
+    monkeypatch.chdir(tmp_path / "recipes")
+    with pytest.raises(
+        UserError, match=r"mine\.yaml: robot: there is no file .*mine_robot\.yaml\. Paths in a recipe are"
+    ):
+        load_recipe("mine.yaml")
+    robot.write_text(robot_files()["crazyflie"].read_text())
+    assert Path(load_recipe("mine.yaml").robot).samefile(robot)
+    monkeypatch.chdir(tmp_path)
+    recipe = load_recipe("recipes/mine.yaml")
+    assert Path(recipe.robot).samefile(robot)
+    run = tmp_path / "recipes" / "runs" / "recipe.yaml"
+    run.parent.mkdir()
+    run.write_text(recipe_to_yaml(recipe))  # a run is resumed from any folder
+    assert load_recipe(run).robot == str(robot)
 
 
 def test_an_algorithm_that_was_renamed_still_loads_by_its_former_name() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from shutil import get_terminal_size
 from typing import TextIO
 
 from rlstack.verification.schedule import Progress
@@ -45,6 +46,7 @@ class ProgressLines:
             f" about {duration(progress.left_s)} left"
         )
         if terminal:
+            text = text[: get_terminal_size().columns - 1]  # a longer one would be a new line each time
             print(f"\r{text:<{self._width}}", end="", file=stream, flush=True)
             self._width = len(text)
         elif now - self._shown_s >= EVERY_S:

@@ -26,7 +26,7 @@ from rlstack.verification.reality_runner import RealityGrid
 from rlstack.verification.replay import make_replay
 from rlstack.verification.report import Column, Replay, Verification, environment
 from rlstack.verification.schedule import Progress, Schedule
-from rlstack.verification.task_verification import ColumnPlan, Request, TaskVerification, known_planners
+from rlstack.verification.task_verification import REPORT, ColumnPlan, Request, TaskVerification, known_planners
 from rlstack.verification.training_evaluation import verification_of
 from rlstack.verification.transfer import TransferTable, aligned
 
@@ -280,8 +280,13 @@ def verify_task(verifier: TaskVerification) -> Verification:
     findings, entries = ([], {}) if incomplete else work.findings
     settings, provenance = verifier.settings()
     contract = None if request.driver else request.loaded.contract
+    tell = verifier.request.progress_of(REPORT) or (lambda done, count: None)
+    tell(0, 2)
     pictures = () if incomplete else verifier.pictures(records, plans)
     chart = draw_reality(reality, request.name) if reality else ()
+    tell(1, 2)
+    replay = Replay() if incomplete or not request.replay else make_replay(verifier, records, plans, pictures)
+    tell(2, 2)
     return Verification(
         name=request.name,
         contract=contract,
@@ -296,7 +301,7 @@ def verify_task(verifier: TaskVerification) -> Verification:
         description=verifier.description,
         settings=settings,
         pictures=[*chart, *pictures],
-        replay=Replay() if incomplete or not request.replay else make_replay(verifier, records, plans, pictures),
+        replay=replay,
         topics=request.topics,
         incomplete=incomplete,
         reality=reality,

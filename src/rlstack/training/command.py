@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +20,7 @@ from rlstack.view.watching import person_watches
 
 if TYPE_CHECKING:
     from rlstack.training.human_intervention import Devices
-    from rlstack.training.run import Result
+    from rlstack.training.run import OnBest, OnProgress, Progress, Result
     from rlstack.training.training_view import TrainingView
 
 Chosen = TypeVar("Chosen")
@@ -57,6 +57,10 @@ class ResumeOptions:
     """The run's folder."""
     json: _File = None
     """Also write the final figures to this file (JSON)."""
+    view: bool = False
+    """Show curves and the best policy so far in a browser; at a terminal, where the view is installed, the default."""
+    no_view: bool = False
+    """Show nothing in a browser."""
 
 
 @dataclass(frozen=True)
@@ -114,13 +118,13 @@ def train_command(words: Sequence[str], devices: Devices | None = None) -> int:
     """Run ``rlstack train`` with the given words and return the exit status; ``devices`` allow human intervention."""
     if words and words[0].startswith("-") and any(word.partition("=")[0] == "--resume" for word in words):
         arguments = ["--help"] if {"-h", "--help"} & set(words) else list(words)
-        options = tyro.cli(ResumeOptions, args=arguments, prog="rlstack train")
+        options = tyro.cli(ResumeOptions, args=arguments, prog="rlstack train", config=(tyro.conf.FlagCreatePairsOff,))
         import_torch()
         from rlstack.training import run
-        from rlstack.training.progress import ProgressDisplay
+        from rlstack.training.run_folder import recipe_of
 
-        with ProgressDisplay() as display:
-            result = run.resume(options.resume, display, devices)
+        with _shown(recipe_of(options.resume) if _view_wanted(options) else None) as (show, best):
+            result = run.resume(options.resume, show, devices, best)
         return report(result, options.json)
     if not words or words[0].startswith("-"):
         print(_usage(), file=sys.stdout if words[:1] in (["-h"], ["--help"]) else sys.stderr)
@@ -133,8 +137,7 @@ def train_command(words: Sequence[str], devices: Devices | None = None) -> int:
 
         print(describe_task(options_.recipe.task_settings, load_robot(options_.recipe.robot)), end="")
         return 0
-    view = options_.view or (person_watches() and not options_.no_view)
-    result = train(options_.recipe, options_.out, devices, view)
+    result = train(options_.recipe, options_.out, devices, _view_wanted(options_))
     return report(result, options_.json)
 
 
@@ -146,7 +149,6 @@ def train(
     With ``view``, in a browser, too.
     """
     from rlstack.training import run
-    from rlstack.training.progress import ProgressDisplay
     from rlstack.training.run_folder import new_folder
 
     folder = out or new_folder(recipe.name)
@@ -159,20 +161,33 @@ def train(
         )
 
     try:
-        with ExitStack() as stack:
-            watched = stack.enter_context(_opened(recipe)) if view else None
-            display = stack.enter_context(ProgressDisplay())
-
-            def show(progress: run.Progress) -> None:
-                display(progress)
-                if watched is not None:
-                    watched.progress(progress)
-
-            return run.start(recipe, folder, show, devices, announce, None if watched is None else watched.best)
+        with _shown(recipe if view else None) as (show, best):
+            return run.start(recipe, folder, show, devices, announce, best)
     except KeyboardInterrupt:
         if folder.exists():
             print(f"Stopped at once. Resume: rlstack train --resume {folder}", file=sys.stderr)
         raise
+
+
+def _view_wanted(options: TrainOptions[Any] | ResumeOptions) -> bool:
+    return options.view or (person_watches() and not options.no_view)
+
+
+@contextmanager
+def _shown(viewed: Recipe[Any, Any] | None) -> Iterator[tuple[OnProgress, OnBest | None]]:
+    """Yield what shows a run's progress, and in a browser its best policy, if a recipe is to be viewed there."""
+    from rlstack.training.progress import ProgressDisplay
+
+    with ExitStack() as stack:
+        watched = None if viewed is None else stack.enter_context(_opened(viewed))
+        display = stack.enter_context(ProgressDisplay())
+
+        def show(progress: Progress) -> None:
+            display(progress)
+            if watched is not None:
+                watched.progress(progress)
+
+        yield show, None if watched is None else watched.best
 
 
 def _opened(recipe: Recipe[Any, Any]) -> TrainingView:

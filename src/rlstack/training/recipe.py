@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -12,7 +13,7 @@ import yaml
 
 from rlstack import schema
 from rlstack.errors import UserError, unknown_name
-from rlstack.registry import absolute
+from rlstack.registry import FILE, absolute
 from rlstack.resources import list_resources
 from rlstack.robots import robot_names
 from rlstack.schema import value
@@ -96,12 +97,33 @@ def load_recipe(name_or_path: str | Path) -> Recipe[Any, Any]:
 
 
 def read_recipe(path: Path) -> Recipe[Any, Any]:
-    """Read a recipe from its file.
+    """Read a recipe from its file. Its robot, task and algorithm may be files: their paths are relative to its own.
 
     Raises:
-        UserError: It cannot be read, is not YAML, or is refused as by :func:`load_recipe`.
+        UserError: It cannot be read, is not YAML, names a file that is not there, or is refused as by
+            :func:`load_recipe`.
     """
-    return recipe_from_data(read_yaml(path, "the recipe"), str(path))
+    data = read_yaml(path, "the recipe")
+    return recipe_from_data({**data, **_beside(path, data)} if isinstance(data, dict) else data, str(path))
+
+
+_FILES = {"task": (FILE,), "robot": (".yaml", ".yml"), "algorithm": (FILE,)}
+"""Fields that may be files, and how those end."""
+
+
+def _beside(path: Path, data: Mapping[str, Any]) -> dict[str, str]:
+    """Return the files that a recipe's data name, as they are found from the working folder."""
+    found = {}
+    for field_name, ends in _FILES.items():
+        name = data.get(field_name)
+        if isinstance(name, str) and name.endswith(ends):
+            file = path.parent / Path(name).expanduser()
+            if not file.is_file():
+                raise UserError(
+                    f"{path}: {field_name}: there is no file {file}. Paths in a recipe are relative to its own file."
+                )
+            found[field_name] = str(file)
+    return found
 
 
 def recipe_from_data(data: Any, where: str) -> Recipe[Any, Any]:
@@ -207,7 +229,7 @@ def check_recipe(recipe: Recipe[Any, Any], where: str) -> None:
 
 def _check_fit(recipe: Recipe[Any, Any], where: str) -> None:
     """Raise ``UserError`` for an unknown robot, or a task that the algorithm cannot learn."""
-    if not recipe.robot.endswith((".yaml", ".yml")) and recipe.robot not in robot_names():
+    if not recipe.robot.endswith(_FILES["robot"]) and recipe.robot not in robot_names():
         raise unknown_name("robot", recipe.robot, robot_names())
     if ALGORITHMS.load(recipe.algorithm).needs_gradients and not _differentiable(recipe.task_settings):
         tasks = [name for name in TASKS.names() if _differentiable(TASKS.load(name))]
@@ -225,5 +247,8 @@ def _differentiable(task: Any) -> bool:
 
 
 def recipe_to_yaml(recipe: Recipe[Any, Any]) -> str:
-    """Return the whole recipe as YAML; reading it back gives the same recipe."""
-    return yaml.safe_dump(schema.to_data(recipe), sort_keys=False)
+    """Return the whole recipe as YAML; reading it back, from any file, gives the same recipe."""
+    data = schema.to_data(recipe)
+    if recipe.robot.endswith(_FILES["robot"]):
+        data["robot"] = str(Path(recipe.robot).expanduser().resolve())
+    return yaml.safe_dump(data, sort_keys=False)

@@ -143,10 +143,16 @@ def start(
         return run.learn(on_progress, operator)
 
 
-def resume(folder: Path, on_progress: OnProgress | None = None, devices: Devices | None = None) -> Result:
+def resume(
+    folder: Path,
+    on_progress: OnProgress | None = None,
+    devices: Devices | None = None,
+    on_best: OnBest | None = None,
+) -> Result:
     """Resume the run in ``folder`` exactly from its latest checkpoint.
 
     A run that was killed before its first iteration has none, and restarts with its existing demonstrations.
+    The other arguments are those of :func:`start`.
 
     Raises:
         UserError: There is no run, its checkpoint is missing, damaged or does not fit its recipe, another process
@@ -158,6 +164,7 @@ def resume(folder: Path, on_progress: OnProgress | None = None, devices: Devices
     with lock_folder(folder):
         state = None if never_learned(folder) else load_checkpoint(folder)
         run = _Run(recipe, folder)
+        run.on_best = on_best
         if state is not None:
             run.load(state)
         with _human_intervention(run, devices) as operator:

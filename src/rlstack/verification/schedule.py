@@ -54,6 +54,7 @@ class Seconds:
         baselines_in_engines: Likewise in another simulator.
         reality: One margin of the policy; a baseline's takes ``reality_baselines``.
         start: Starting the nodes.
+        report: Plots, film and replay.
     """
 
     batch: float = 0.01
@@ -64,6 +65,7 @@ class Seconds:
     reality: float = 1.5
     reality_baselines: float = 1.5
     start: float = 6.0
+    report: float = 10.0
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,9 @@ Records = Mapping[str, tuple[TrialRecord, Mapping[str, Any]]]
 MARGINS = "margins"
 """Name of the reality grid among the parts of a verification."""
 
+REPORT = "plots, film and replay"
+"""Likewise of what the report shows."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
@@ -341,7 +344,8 @@ class TaskVerification(ABC):
                 parts.append(Part(f"{plan.name}: {who}", each * len(plan.baseline_trials)))
         each = seconds.reality + seconds.reality_baselines * len(self.reality_baselines())
         trials = min(self.counts.reality, self.request.episodes or self.counts.reality)
-        return [*parts, Part(MARGINS, margins * each * trials / type(self).counts.reality)]
+        parts.append(Part(MARGINS, margins * each * trials / type(self).counts.reality))
+        return [*parts, Part(REPORT, seconds.report)]
 
     def in_world(self, trials: Any, simulator: str) -> Any:
         """Return trials placed in a simulator's world."""

@@ -16,7 +16,7 @@ from rlstack.yaml_files import parse_yaml, read_text
 
 _MEANING = {
     "name": "of the run's folder, runs/NAME-001, and of the policy",
-    "task": "what is learned: a task's name, or a file of your own, from where you run rlstack",
+    "task": "what is learned: a task's name, or a file of your own; its path is relative to this file",
     "robot": "a robot's name or file, likewise",
     "algorithm": "how it is learned: docs/training.md",
     "seed": "of everything random; another one is another run",
