@@ -36,12 +36,6 @@ def test_no_page_needs_the_network(site: Path) -> None:
         assert not loaded, f"{page.name} loads {loaded}"
 
 
-def test_the_search_needs_no_server(site: Path) -> None:
-    """A page that was opened as a file may load scripts, and no JSON: its index is a script."""
-    index = (site / "search" / "search_index.js").read_text(encoding="utf-8")
-    assert index.startswith("var __index") and "rlstack verify" in index
-
-
 def test_the_commands_are_those_of_the_program(site: Path) -> None:
     page = (site / "reference" / "commands.html").read_text(encoding="utf-8")
     for name in VERBS:
