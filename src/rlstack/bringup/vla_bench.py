@@ -45,6 +45,8 @@ class BenchVla:
     """Meta-World: iterations of PPO after supervised learning, and trials after them; 0: none. May be given later."""
     episode: int = 200
     """Meta-World: longest episode of PPO, steps."""
+    validation: int = 5
+    """Meta-World: layouts of each task, none of them of the trials, by which the best policy of PPO is kept."""
     minutes: float | None = None
     """Meta-World: time for all but PPO, of which learning gets what demonstrations leave and a quarter is kept for
     trials. Default: as long as it takes."""
@@ -70,8 +72,9 @@ class BenchVla:
         from rlstack.training.metaworld.report import REPORT
         from rlstack.training.metaworld.workers import PACKAGE
 
-        names = ("suite", "seed", "demonstrations", "stray", "trials", "updates", "reinforce", "episode", "minutes")
-        options = Options(**{name: getattr(self, name) for name in names})
+        names = ("suite", "seed", "demonstrations", "stray", "trials", "updates", "minutes")
+        further = ("reinforce", "episode", "validation")
+        options = Options(**{name: getattr(self, name) for name in (*names, *further)})
         bench(options, folder, self.python or PACKAGE.own_python(say=_say), self.workers, StageLines(_say))
         return folder / REPORT
 
@@ -87,7 +90,7 @@ class BenchVla:
         if bool(self.policy) != (self.suite in STEPS):
             needs = "needs --policy, a checkpoint's folder" if self.suite in STEPS else "takes no --policy"
             raise UserError(f"--suite {self.suite} {needs}.")
-        for name in ("demonstrations", "trials", "updates", "episode", "minutes", "workers", "chunk"):
+        for name in ("demonstrations", "trials", "updates", "episode", "validation", "minutes", "workers", "chunk"):
             given = getattr(self, name)
             if given is not None and given <= 0:
                 raise UserError(f"--{name} {given:g} is not allowed: give more than 0.")

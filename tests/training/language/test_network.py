@@ -96,3 +96,18 @@ def test_refuses_sizes_that_do_not_fit() -> None:
         NetworkSettings(width=100, heads=3)
     with pytest.raises(ValueError, match="channels"):
         NetworkSettings(channels=(8,))
+
+
+@pytest.mark.parametrize("cameras", [1, 2])
+def test_what_was_seen_stands_for_the_images_and_depends_on_the_eyesight_alone(cameras: int) -> None:
+    net = network(cameras)
+    state, tokens, images = given(cameras)
+    with torch.no_grad():
+        seen = net.sight(tokens, images)
+        assert seen.shape[:2] == (2, cameras)
+        torch.testing.assert_close(net(state, tokens, seen), net(state, tokens, images))
+        for one in set(net.parameters()) - set(net.eyesight()):
+            one.add_(0.1)
+        assert torch.equal(net.sight(tokens, images), seen)
+    needed = net.sight(tokens, images).sum()
+    assert all(one is not None for one in torch.autograd.grad(needed, net.eyesight(), allow_unused=True))

@@ -12,7 +12,7 @@ import torch
 
 from rlstack.errors import UserError
 from rlstack.training.metaworld import bench as module
-from rlstack.training.metaworld import learning, reinforcing
+from rlstack.training.metaworld import learning, reinforcing, robots
 from rlstack.training.metaworld.bench import Options, bench
 from rlstack.training.metaworld.demonstrations import Demonstrations, Recording, record
 from rlstack.training.metaworld.learning import Learned, learn, load_policy
@@ -28,6 +28,8 @@ SUITE = Suite(TASKS, 2)
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learning, "SETTINGS", replace(learning.SETTINGS, batch=4))
+    monkeypatch.setattr(reinforcing, "SETTINGS", replace(reinforcing.SETTINGS, batch=8, epochs=1))
+    monkeypatch.setattr(reinforcing, "_SHOWN", 4)
 
 
 def quiet(*progress: object) -> None: ...
@@ -64,7 +66,7 @@ def test_an_interrupted_benchmark_goes_on_and_reports(small: Simulator, tmp_path
 def test_ppo_goes_on_from_the_supervised_policy_and_is_reported(
     small: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reinforcing, "SETTINGS", replace(reinforcing.SETTINGS, rollout=4, warm_up=1, batch=8))
+    monkeypatch.setattr(reinforcing, "SETTINGS", replace(reinforcing.SETTINGS, rollout=4, warm_up=1))
     options = Options("metaworld-mt10", demonstrations=1, trials=2, steps=40)
     before = bench(options, tmp_path, Path("python"), 1, quiet)
     assert "reinforced" not in before
@@ -79,24 +81,62 @@ def test_ppo_goes_on_from_the_supervised_policy_and_is_reported(
         bench(options, tmp_path, Path("python"), 1, stop)
     after = bench(options, tmp_path, Path("python"), 1, quiet)["reinforced"]
     assert "record" not in small.asked and after["iterations"] == len(after["curve"]) == 2
-    assert after["episodes"] >= 8 and set(after["tasks"]) == {"reach", "push"}
-    policies = load_policy(SUITE, tmp_path).state_dict(), reinforcing.load_reinforced(SUITE, tmp_path).state_dict()
-    assert any(not torch.equal(part, policies[1][name]) for name, part in policies[0].items())
+    assert after["episodes"] >= 4 and set(after["tasks"]) == {"reach", "push"}
+    assert [one["iterations"] for one in after["validated"]] == [0, 2]
     text = (tmp_path / "report.md").read_text()
     assert "| this one, and PPO |" in text and "| task | group | success | after PPO |" in text
 
 
 def test_robots_begin_trials_of_their_own_and_rewards_tell_success_from_time(simulator: Simulator) -> None:
-    robots = reinforcing.Robots(simulator, SUITE, 0, 16)  # type: ignore[arg-type]
+    both = robots.Robots(simulator, SUITE, list(TASKS), 0, 16)  # type: ignore[arg-type]
     simulator._hands["reach"][0], simulator._hands["push"][0] = 0.0, -1.0
     ahead = torch.tensor([1.0, 0.0, 0.0, 0.0]).expand(2, 8, 4)
-    result = robots.chunk_step(ahead)
+    result = both.chunk_step(ahead)
     assert result.done.tolist() == result.success.tolist() == [True, False] and result.steps.tolist() == [8.0, 8.0]
     assert result.reward.tolist() == [-7.0, -8.0] and result.achieved[0, 0] > 0.05
-    assert robots.privileged()[:, -3].tolist() == [0.0, 0.5], "the share of the time that has passed"
-    assert robots.observe()[0].shape == (2, robots.pipeline.table()[-1].start + robots.pipeline.table()[-1].size)
-    late = robots.chunk_step(0.0 * ahead)
+    assert both.privileged()[:, -3].tolist() == [0.0, 0.5], "the share of the time that has passed"
+    assert both.observe()[0].shape == (2, both.pipeline.table()[-1].start + both.pipeline.table()[-1].size)
+    late = both.chunk_step(0.0 * ahead)
     assert late.done.tolist() == [False, True] and not late.success.any() and late.timed_out.tolist() == [False, True]
+
+
+def test_tasks_that_are_left_out_are_told_apart_all_the_same(simulator: Simulator) -> None:
+    push = robots.Robots(simulator, SUITE, ["push"], 0, 16)  # type: ignore[arg-type]
+    assert push.count == 1 and push.privileged()[0, -2:].tolist() == [0.0, 1.0] and push.privileged_size == 16
+    assert push.chunk_step(torch.zeros(1, 8, 4)).done.tolist() == [False] and set(simulator._hands) == {"push"}
+
+
+def test_tasks_are_practised_that_do_not_always_succeed() -> None:
+    assert reinforcing.practised({"a": 0.0, "b": 0.4, "c": 1.0}) == ["a", "b"]
+    assert reinforcing.practised({"c": 1.0}) == ["c"]
+
+
+@pytest.mark.parametrize(("successes", "kept"), [((0.9, 0.5, 0.2), 0), ((0.5, 0.9, 0.9), 1)])
+def test_the_policy_is_kept_that_is_best_on_other_layouts_than_the_trials(
+    small: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, successes: tuple[float, ...], kept: int
+) -> None:
+    monkeypatch.setattr(reinforcing, "SETTINGS", replace(reinforcing.SETTINGS, rollout=2, warm_up=0))
+    monkeypatch.setattr(reinforcing, "_VALIDATED_EVERY", 1)
+    shares, asked = iter(successes), []
+
+    def validated(workers: Any, policy: Any, tasks: Any, seeds: Any, steps: int, keep: Any) -> None:
+        asked.append(seeds)
+        share = next(shares)
+        for task in tasks:
+            keep(task, [share])
+
+    monkeypatch.setattr(reinforcing, "run_trials", validated)
+    options = Options("metaworld-mt10", demonstrations=1, trials=1, steps=16, reinforce=2, episode=16)
+    results = bench(options, tmp_path, Path("python"), 1, quiet)
+    far = results["reinforced"]
+    assert far["kept"] == kept and [one["success"] for one in far["validated"]] == pytest.approx(successes)
+    assert all(set(seeds).isdisjoint(range(1_000_000, 1_000_002)) for seeds in asked)
+    policy, after = load_policy(SUITE, tmp_path), reinforcing.load_reinforced(SUITE, tmp_path)
+    same = [torch.equal(a, b) for a, b in zip(policy.state_dict().values(), after.state_dict().values())]
+    assert all(same) == (kept == 0)
+    assert kept or far["tasks"] == results["tasks"]
+    eyes = zip(policy.network.eyesight(), after.network.eyesight())  # type: ignore[operator]
+    assert all(torch.equal(a, b) for a, b in eyes)
 
 
 def test_too_few_minutes_are_refused_and_demonstrations_kept(small: Simulator, tmp_path: Path) -> None:

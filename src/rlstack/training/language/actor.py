@@ -43,7 +43,7 @@ class Seen(NamedTuple):
     tokens: Tensor
     """(batch, words) of the tokeniser, whole numbers."""
     images: Tensor
-    """(batch, cameras, rows, columns, 3), 0 to 255; uint8 where stored."""
+    """(batch, cameras, rows, columns, 3), 0 to 255; uint8 where stored. Or what :meth:`.Network.sight` returned."""
 
     def take(self, index: Tensor) -> Seen:
         """Return those at ``index``."""
@@ -121,6 +121,8 @@ class LanguageActor(PlanningActor):
         super().__init__(settings.chunk, actions)
         self.layout, self.settings = layout, settings
         self.tokeniser = Tokeniser(words, settings.network.words, layout.length)
+        self.fixed_eyes = False
+        """Whether what is seen no longer changes; see :meth:`fix_eyes`."""
         self._left_out: set[str] = set()
         """Tensors that are not trained, and stay in the checkpoint's folder."""
         self.network: Network | CheckpointNetwork
@@ -137,6 +139,13 @@ class LanguageActor(PlanningActor):
     def grounded(self) -> Network | None:
         """The network, if it tells where the things are that words name."""
         return self.network if isinstance(self.network, Network) else None
+
+    def fix_eyes(self) -> None:
+        """Keep what is seen in images from changing; it is then computed once. Not for a checkpoint's network."""
+        if isinstance(self.network, Network):
+            self.fixed_eyes = True
+            for one in self.network.eyesight():
+                one.requires_grad_(False)
 
     def trained(self) -> list[nn.Parameter]:
         """Return the parameters that learn."""
@@ -177,7 +186,14 @@ class LanguageActor(PlanningActor):
     def seen(self, observation: Tensor) -> Seen:
         """Return what the network gets of observations (batch, columns)."""
         state, text, images = self.layout.split(observation)
-        return Seen(state, self.tokeniser(text), images)
+        return self.sighted(Seen(state, self.tokeniser(text), images))
+
+    def sighted(self, seen: Seen) -> Seen:
+        """Return the same with what is seen in place of the images, if the eyes are fixed."""
+        if not self.fixed_eyes or not isinstance(self.network, Network):
+            return seen
+        with torch.no_grad():
+            return seen._replace(images=self.network.sight(seen.tokens, seen.images))
 
     def features(self, seen: Seen) -> Tensor:
         """Return features (batch, chunk, width), float32 whatever the precision of the network."""

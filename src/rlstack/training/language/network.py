@@ -66,9 +66,10 @@ class Placed(NamedTuple):
     points: list[Tensor]
     """Of each camera (batch, 3 points): right, down, -1 to 1, and concentration."""
     maps: list[Tensor]
-    """Of each camera (batch, points, cells) scores of the features' positions, whose softmax is their distribution."""
-    seen: list[Tensor]
-    """Of each camera (batch, channels, rows, columns)."""
+    """Of each camera (batch, points, cells) scores of the features' positions, whose softmax is their distribution;
+    empty for what was seen before."""
+    patches: list[Tensor]
+    """Of each camera (batch, channels, patches)."""
 
 
 class Network(Normalised):
@@ -139,7 +140,22 @@ class Network(Normalised):
     def place(self, proprioception: Tensor, tokens: Tensor, images: Tensor) -> Placed:
         """Return where things are, without the rest of the network; arguments as of :meth:`both`."""
         _, absent, said = self._read(tokens)
-        return self._place(self.normalised(proprioception), tokens, absent, said, self._scaled(images))
+        return self._place(self.normalised(proprioception), tokens, absent, said, images)
+
+    def sight(self, tokens: Tensor, images: Tensor) -> Tensor:
+        """Return what is seen (batch, cameras, columns): positions of features, and patches.
+
+        It may stand for the images wherever they are asked for, as long as :meth:`eyesight` does not change.
+        """
+        _, absent, said = self._read(tokens)
+        points, _, patches = self._look(self._named(tokens, absent), said, images)
+        return torch.stack([torch.cat([a, b.flatten(start_dim=1)], dim=1) for a, b in zip(points, patches)], dim=1)
+
+    def eyesight(self) -> list[nn.Parameter]:
+        """Return the parameters on which :meth:`sight` depends."""
+        parts = [self.word, self.reader, self.read_norm, self.name, *(eye.film for eye in self.eyes)]
+        parts += [layer for eye in self.eyes for layer in (eye.layers, eye.point)]  # type: ignore[misc]
+        return [self.word_place, *(one for part in parts for one in part.parameters())]  # type: ignore[union-attr]
 
     def both(self, proprioception: Tensor, tokens: Tensor, images: Tensor) -> tuple[Tensor, Placed]:
         """Return a feature for each step (batch, steps, width), and what :meth:`place` returns.
@@ -147,16 +163,16 @@ class Network(Normalised):
         Args:
             proprioception: (batch, columns).
             tokens: (batch, words) of the tokeniser, whole numbers.
-            images: (batch, cameras, rows, columns, 3), 0 to 255.
+            images: (batch, cameras, rows, columns, 3), 0 to 255; or what :meth:`sight` returned.
         """
         words, absent, said = self._read(tokens)
         state = self.normalised(proprioception)
-        place = self._place(state, tokens, absent, said, self._scaled(images))
+        place = self._place(state, tokens, absent, said, images)
         with _exact():
             felt, placed = self.feel(state), self.placed(torch.relu(place.feature))
         memory, summary = [words, felt[:, None], placed[:, None]], [felt, said, placed]
         for k, eye in enumerate(self.eyes):
-            seen = eye.tokens(place.points[k], place.seen[k])  # type: ignore[operator]
+            seen = eye.tokens(place.points[k], place.patches[k])  # type: ignore[operator]
             memory.append(seen + self.camera_place[k])
             summary += [place.points[k], seen[:, 0]]
         none = torch.zeros_like(absent[:, :1])
@@ -176,14 +192,29 @@ class Network(Normalised):
         where: Tensor = self.eyes[camera].where.grid  # type: ignore[union-attr, assignment]
         return where
 
-    def _place(self, state: Tensor, tokens: Tensor, absent: Tensor, said: Tensor, scaled: Tensor) -> Placed:
-        there = (1.0 - absent)[:, :, None]
-        named = (self.name(tokens.long()) * there).sum(dim=1) / there.sum(dim=1).clamp(min=1.0)
-        both = torch.cat([said, named], dim=1)
-        points, maps, seen = zip(*(eye(scaled[k], both) for k, eye in enumerate(self.eyes)))
+    def _place(self, state: Tensor, tokens: Tensor, absent: Tensor, said: Tensor, images: Tensor) -> Placed:
+        named = self._named(tokens, absent)
+        points, maps, patches = self._look(named, said, images)
         with _exact():
             feature = self.placer(torch.cat([*points, state, named], dim=1))
-        return Placed(feature, list(points), list(maps), list(seen))
+        return Placed(feature, points, maps, patches)
+
+    def _named(self, tokens: Tensor, absent: Tensor) -> Tensor:
+        """Return the mean (batch, columns) of the words' names, whatever their order."""
+        there = (1.0 - absent)[:, :, None]
+        found: Tensor = (self.name(tokens.long()) * there).sum(dim=1) / there.sum(dim=1).clamp(min=1.0)
+        return found
+
+    def _look(self, named: Tensor, said: Tensor, images: Tensor) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+        """Return points, maps and patches as of :class:`Placed`."""
+        if images.dim() == 3:
+            size = 3 * self.settings.points
+            shape = (len(images), self.settings.channels[-1], _PATCHES**2)
+            cameras = images.unbind(dim=1)
+            return [one[:, :size] for one in cameras], [], [one[:, size:].reshape(shape) for one in cameras]
+        scaled, both = self._scaled(images), torch.cat([said, named], dim=1)
+        points, maps, patches = zip(*(eye(scaled[k], both) for k, eye in enumerate(self.eyes)))
+        return list(points), list(maps), list(patches)
 
     def _read(self, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return words (batch, words, width), which of them are absent (batch, words), and a summary (batch, width)."""
@@ -242,7 +273,7 @@ class _Eye(nn.Module):
         self.of_patches = nn.Linear(before, width)
 
     def forward(self, image: Tensor, said: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return positions (batch, 3 points), their scores (batch, points, cells), and features of the image.
+        """Return positions (batch, 3 points), their scores (batch, points, cells), patches (batch, channels, patches).
 
         Args:
             image: (batch, planes, rows, columns), standardised.
@@ -253,11 +284,11 @@ class _Eye(nn.Module):
             scale, shift = modulation[:, :, None, None].chunk(2, dim=1)
             seen = torch.relu(layer(seen) * (1.0 + scale) + shift)
         scores = self.point(seen).float()
-        return self.where(scores), scores.flatten(start_dim=2), seen
-
-    def tokens(self, points: Tensor, seen: Tensor) -> Tensor:
-        """Return tokens (batch, tokens, width) of what :meth:`forward` returned."""
         patches = functional.avg_pool2d(functional.pad(seen, self.margin), self.pool).flatten(start_dim=2)
+        return self.where(scores), scores.flatten(start_dim=2), patches
+
+    def tokens(self, points: Tensor, patches: Tensor) -> Tensor:
+        """Return tokens (batch, tokens, width) of what :meth:`forward` returned."""
         tokens = self.of_points(points).reshape(points.shape[0], _POINT_TOKENS, -1)
         return torch.cat([tokens, self.of_patches(patches.transpose(1, 2))], dim=1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -67,6 +68,8 @@ class PolicyGradient:
         found = [{"params": some, "factor": factor} for some, factor in groups if some]
         self._optimiser = Adam(found, lr=settings.learning_rate, eps=1e-5)
         self._reference: LanguageActor | None = None
+        self.anchor: Callable[[], Tensor] | None = None
+        """Loss that each update adds, such as one on demonstrations; it is computed anew for each."""
 
     def refer(self) -> None:
         """Keep the present policy as the reference of the KL divergence, if that has a weight."""
@@ -123,6 +126,10 @@ class PolicyGradient:
             apart = (apart * inside).sum() / inside.sum().clamp(min=1.0)
             loss = loss + settings.kl * apart
             scalars["from_reference"] = apart.detach()
+        if self.anchor is not None:
+            held = self.anchor()
+            loss = loss + held
+            scalars["anchor"] = held.detach()
         self._optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self.policy.parameters(), 1.0)

@@ -6,6 +6,7 @@ The critic learns alone first, since an untrained one destroys the policy (VLA-R
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from rlstack.schema import value
 from rlstack.training.algorithm import check_finite, check_widths
 from rlstack.training.language.overlap import policy_gradient
-from rlstack.training.language.policy_gradient import PolicyGradientSettings
+from rlstack.training.language.policy_gradient import PolicyGradient, PolicyGradientSettings
 from rlstack.training.language.rollouts import Chunks, Rollouts, advantages, totals
 from rlstack.training.networks import Normalised, relu_layers
 from rlstack.training.optimisers import Adam
@@ -70,11 +71,23 @@ class Proximal:
         settings: How.
         rollouts: Of the policy.
         generator: Shuffles experience.
+        apart: Whether advantages are centred for each robot apart, since each has a task of its own.
+        anchor: Loss that each update adds; not with ``overlap``.
     """
 
-    def __init__(self, settings: ProximalSettings, rollouts: Rollouts, generator: torch.Generator) -> None:
-        self.settings, self.rollouts, self.generator = settings, rollouts, generator
+    def __init__(
+        self,
+        settings: ProximalSettings,
+        rollouts: Rollouts,
+        generator: torch.Generator,
+        apart: bool = False,
+        anchor: Callable[[], Tensor] | None = None,
+    ) -> None:
+        self.settings, self.rollouts, self.generator, self._apart = settings, rollouts, generator, apart
         self.learner = policy_gradient(settings, rollouts.policy, generator)
+        if anchor is not None:
+            assert isinstance(self.learner, PolicyGradient)
+            self.learner.anchor = anchor
         self.critic = Critic(rollouts.environment.privileged_size, settings.critic_hidden)
         self._optimiser = Adam(self.critic.parameters(), lr=settings.critic_learning_rate)
         self._done = 0
@@ -101,7 +114,8 @@ class Proximal:
         self._done += 1
         if self._done > settings.warm_up:
             flat = chunks.flat()
-            scaled = (gain - gain.mean()) / (gain.std() + 1e-6)
+            centred = gain - (gain.mean(dim=0) if self._apart else gain.mean())
+            scaled = centred / (centred.std() + 1e-6)
             losses = self.learner.update(flat, scaled.flatten(), share)
             scalars |= {f"loss/{name}": loss for name, loss in losses.items()}
         check_finite(scalars, "The scalar '{}' is not finite")

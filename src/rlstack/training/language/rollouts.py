@@ -94,7 +94,7 @@ class Rollouts:
             done = result.done & going
             kept.append(
                 {
-                    "seen": seen._replace(images=seen.images.to(torch.uint8)),
+                    "seen": seen if policy.fixed_eyes else seen._replace(images=seen.images.to(torch.uint8)),
                     "privileged": privileged,
                     "choice": choice,
                     "action": action.clamp(-1.0, 1.0),

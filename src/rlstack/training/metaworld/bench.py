@@ -47,6 +47,7 @@ class Options:
         updates: Supervised updates; None: the suite's.
         reinforce: Iterations of PPO after it; 0: none.
         episode: Longest episode of these, steps.
+        validation: Layouts of each task by which the policy that these leave is chosen; they are none of the trials'.
         minutes: Time for demonstrations, supervised learning and its trials, of which learning gets what
             demonstrations leave, without a share for trials; None: as long as it takes.
     """
@@ -60,6 +61,7 @@ class Options:
     updates: int | None = None
     reinforce: int = 0
     episode: int = 200
+    validation: int = 5
     minutes: float | None = None
 
 
@@ -89,7 +91,7 @@ def _bench(
 ) -> dict[str, Any]:
     """Run the stages; see :func:`bench`."""
     kept = {**asdict(options), "updates": options.updates or suite.updates}
-    for later in ("minutes", "reinforce", "episode"):
+    for later in ("minutes", "reinforce", "episode", "validation"):
         del kept[later]
     check_folder(folder, kept)
     begun = time.monotonic()
@@ -122,8 +124,9 @@ def _bench(
         results = summarise(kept, processes.versions, described(folder, tasks), learned, tried, trials_cpu_s)
         if options.reinforce:
             tell = partial(on_progress, "reinforcement")
-            far = reinforce(processes, suite, folder, options.seed, options.reinforce, options.episode, tell)
-            after = trials(load_reinforced(suite, folder), f"trials-{far.iterations}")
+            asked = (options.seed, options.reinforce, options.episode, options.validation)
+            far = reinforce(processes, suite, folder, *asked, tell)
+            after = trials(load_reinforced(suite, folder), f"trials-{far.iterations}") if far.kept else (tried, 0.0)
             results["reinforced"] = summarise_reinforced(far, options.episode, *after)
     write_json(folder / RESULTS, results)
     write_atomically(folder / REPORT, report_of(results))

@@ -140,7 +140,10 @@ def report_of(results: Mapping[str, Any]) -> str:
         lines += [
             "",
             f"PPO: {after['iterations']} iterations, {after['episodes']} episodes of at most {after['episode']} steps,"
-            f" {after['cpu_s']:.0f} CPU-s, and {after['trials_cpu_s']:.0f} of trials. Success of sampled actions:",
+            f" {after['cpu_s']:.0f} CPU-s, and {after['trials_cpu_s']:.0f} of trials. Practised:"
+            f" {', '.join(after['practised'])}. Kept: the policy after {after['kept']} iterations, by validation on"
+            f" other layouts: {', '.join(_validated(one) for one in after['validated'])}. Success of sampled actions in"
+            " what is practised:",
             "",
             "| episodes | CPU-s | success |",
             "| --- | --- | --- |",
@@ -153,6 +156,10 @@ def report_of(results: Mapping[str, Any]) -> str:
 def _row(name: str, groups: Mapping[str, float], source: str) -> str:
     cells = [_percent(groups[group]) if group in groups else "" for group in SENTENCES]
     return f"| {name} | " + " | ".join(cells) + f" | **{_percent(groups['mean'])}** | {source} |"
+
+
+def _validated(one: Mapping[str, float]) -> str:
+    return f"{_percent(one['success'])} after {one['iterations']:.0f}"
 
 
 def _percent(share: float) -> str:
