@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import posixpath
 import re
@@ -140,11 +141,25 @@ def commands() -> str:
 
 
 def examples() -> str:
-    """Return the page of the programs in examples/."""
+    """Return the page of the programs and the notebook in examples/."""
     parts = ["# Examples", "Programs in `examples/`, in the order in which to read them; the tests run them."]
     for path in sorted((ROOT / "examples").glob("*.py")):
         parts.append(f"## {path.name}\n\n```python\n{path.read_text(encoding='utf-8').strip()}\n```")
+    for path in sorted((ROOT / "examples").glob("*.ipynb")):
+        parts += [f"## {path.name}", *_cells(path)]
     return "\n\n".join(parts) + "\n"
+
+
+def _cells(path: Path) -> list[str]:
+    """Return a notebook's cells, with their headings two levels below the page's, and no links."""
+    found = []
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        text = "".join(cell["source"])
+        if cell["cell_type"] == "code":
+            found.append(f"```python\n{text}\n```")
+        else:
+            found.append(_LINK.sub(r"\1", re.sub(r"^#", "###", text, flags=re.MULTILINE)).replace("#####", "####"))
+    return found
 
 
 def _slug(heading: str) -> str:
