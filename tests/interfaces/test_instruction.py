@@ -48,6 +48,14 @@ def test_a_misspelt_word_is_corrected_and_an_unknown_one_is_named() -> None:
     assert understood("Push the Red block", KNOWN) == ("Push the Red block", [])
 
 
+def test_a_word_that_the_graph_takes_for_another_stays_and_is_named() -> None:
+    said, told = understood("push the Crimson block", KNOWN, (("crimson", "red"),))
+    assert said == "push the Crimson block"
+    assert told == ["the policy does not know the word 'Crimson', and takes it for 'red'"]
+    with pytest.raises(ValueError, match="meanings: 'red' is not allowed"):
+        TextInput(words=("blue",), meanings=(("crimson", "red"),))
+
+
 @given(st.text("abc", max_size=6), st.text("abc", max_size=6))
 def test_edits_are_a_distance(one: str, other: str) -> None:
     assert edits(one, other) == edits(other, one)

@@ -152,7 +152,7 @@ def precondition(step: Step, now: Situation, start: Situation, abilities: Abilit
             encoded(step.text)
         except ValueError as error:
             return str(error)
-        if told := understood(step.text, abilities.text.words)[1]:
+        if told := understood(step.text, abilities.text.words, abilities.text.meanings)[1]:
             return told[0]
     if isinstance(step, (Arm, TakeOff)):
         if now.stopped:

@@ -1,7 +1,8 @@
 """Instructions of language-conditioned policies: text as the bytes that a graph receives, and its known words.
 
-A policy file names the words that it was trained with. Words that it does not know are replaced by the nearest known
-one where that is plainly a misspelling, and are otherwise left for the policy to ignore; either way the user is told.
+A policy file names the words that it was trained with, and may name others that its graph takes for one of these. Words
+beyond these are replaced by the nearest known one where that is plainly a misspelling, and are otherwise left for the
+policy to ignore; the user is told of each.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class TextInput:
     """Known words, in lower case."""
     examples: tuple[str, ...] = ()
     """Some instructions as in training."""
+    meanings: tuple[tuple[str, str], ...] = ()
+    """Other words, each with the known one that the graph takes it for."""
 
     def __post_init__(self) -> None:
         if not self.words:
@@ -44,6 +47,9 @@ class TextInput:
         for word in self.words:
             if split_words(word) != [word]:
                 raise ValueError(f"words: {word!r} is not allowed: must be one word in lower case.")
+        lost = [meant for _, meant in self.meanings if meant not in self.words]
+        if lost:
+            raise ValueError(f"meanings: {lost[0]!r} is not allowed: must be one of the words.")
 
 
 def split_words(text: str) -> list[str]:
@@ -82,20 +88,25 @@ def decoded(signal: ArrayLike) -> str:
     return data.partition(b"\0")[0].decode(errors="replace")
 
 
-def understood(text: str, known: Sequence[str]) -> tuple[str, list[str]]:
+def understood(text: str, known: Sequence[str], meanings: Sequence[tuple[str, str]] = ()) -> tuple[str, list[str]]:
     """Return an instruction with misspelt words corrected, and a sentence for each unknown word.
 
     Args:
         text: The instruction.
         known: The words that the policy knows, in lower case.
+        meanings: Other words that its graph takes for one of these, and that one.
     """
-    words, told, parts, end = frozenset(known), [], [], 0
+    words, meant, told, parts, end = frozenset(known), dict(meanings), [], [], 0
     for found in _WORD.finditer(text):
         word = _lower(found.group())
         parts.append(text[end : found.start()])
         end = found.end()
         if word in words:
             parts.append(found.group())
+            continue
+        if word in meant:
+            parts.append(found.group())
+            told.append(f"the policy does not know the word '{found.group()}', and takes it for '{meant[word]}'")
             continue
         nearest = sorted(words, key=lambda other: (edits(word, other), other))[:_NEAREST]
         if edits(word, nearest[0]) <= max(1, len(word) // _LETTERS_PER_TYPO):

@@ -63,7 +63,7 @@ class InstructionReceiver:
 
     def _follow(self, text: str) -> None:
         try:
-            said, told = understood(text, self._text.words)
+            said, told = understood(text, self._text.words, self._text.meanings)
             signal = encoded(said)
         except ValueError as error:
             self.refusal = f"an instruction was refused: {error}"

@@ -159,7 +159,8 @@ def _picture(picture: ImageGeometry) -> dict[str, str]:
 
 def _text(text: TextInput) -> dict[str, str]:
     examples = {f"example {k}" if k > 1 else "example": f"'{one}'" for k, one in enumerate(text.examples, start=1)}
-    return {"knows": f"{len(text.words)} words: {', '.join(text.words)}", **examples}
+    taken = {"takes": ", ".join(f"{one} for {word}" for one, word in text.meanings)} if text.meanings else {}
+    return {"knows": f"{len(text.words)} words: {', '.join(text.words)}", **taken, **examples}
 
 
 def _scan(scan: ScanGeometry) -> dict[str, str]:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from rlstack.errors import UserError
 from rlstack.interfaces import signals
-from rlstack.interfaces.instruction import encoded
+from rlstack.interfaces.instruction import TextInput, encoded
 from rlstack.policies import (
     PolicyOutputError,
     contract_for,
@@ -183,7 +183,10 @@ def make_contract(name: str, task_name: str, task: Any, robot: RobotSpec, graph:
     if family:
         contract = contract_for_family(family, task.inputs, task.outputs, robot=robot.kind, **facts)
     else:
-        contract = contract_for(robot, task.inputs, task.outputs, text=getattr(task, "text", None), **facts)
+        text: TextInput | None = getattr(task, "text", None)
+        if text is not None:
+            text = replace(text, meanings=tuple(getattr(graph.actor, "meanings", {}).items()))
+        contract = contract_for(robot, task.inputs, task.outputs, text=text, **facts)
     fitted = task.fitted(robot)
     envelope = envelope_for(
         robot,

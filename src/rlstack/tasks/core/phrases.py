@@ -85,7 +85,9 @@ class Things:
                 return one_of(rng, tuple(alone))
         return f"the {thing.colour} {nouns[0] if like else one_of(rng, nouns)}"
 
-    def draw(self, rng: np.random.Generator, words: Words, count: int, alike: float, asked: int = 1) -> list[Thing]:
+    def draw(
+        self, rng: np.random.Generator, words: Words, count: int, alike: float, asked: int = 1, halves: float = 0.0
+    ) -> list[Thing]:
         """Draw different things, those that are asked for first.
 
         Args:
@@ -94,15 +96,20 @@ class Things:
             count: Number of things.
             alike: Probability that one beside has the colour of the first one, and another shape.
             asked: Number of things that the sentence names.
+            halves: Probability, in training, that the first one is held out. It is the only one of its colour then, so
+                that a sentence needs no more than that.
         """
+        half = words == "train" and halves > 0.0 and rng.random() < halves
         every = [Thing(colour, shape) for colour in COLOURS for shape in self.shapes]
         chosen: list[Thing] = []
         for k in range(count):
             left = [one for one in every if one not in chosen]
             if k == 0 and words != "all":
-                left = [one for one in left if self.is_held_out(one) == (words == "held_out")]
+                left = [one for one in left if self.is_held_out(one) == (half or words == "held_out")]
             elif 0 < k < asked and words == "train":
                 left = [one for one in left if not self.is_held_out(one)]
+            if k and half:
+                left = [one for one in left if one.colour != chosen[0].colour]
             fresh = [one for one in left if one.colour not in {other.colour for other in chosen}]
             twins = [one for one in left if one.colour == chosen[0].colour] if chosen and k >= asked else []
             chosen.append(one_of(rng, tuple(twins if twins and rng.random() < alike else fresh or left)))

@@ -63,6 +63,9 @@ class LandmarkTask(Task, ABC):
     """Probability that the sentence tells two landmarks of a shape apart by their sides, not by their colours."""
     short: float = value(0.3, at_least=0.0, at_most=1.0)
     """Probability that a sentence of training says colour or shape alone, where that is enough."""
+    halves: float = value(0.2, at_least=0.0, at_most=1.0)
+    """Probability that a sentence of training is for a held-out landmark: it says colour, shape or side alone. Policies
+    that never go to one learn that it is none to go to, whatever its sentence says."""
     start_m: float = value(0.1, unit="m", at_least=0.0)
     """Largest distance of a start from the room's origin along each axis."""
     start_yaw_rad: float = value(0.15, unit="rad", at_least=0.0, at_most=3.2)
@@ -182,7 +185,7 @@ class LandmarkTask(Task, ABC):
         Raises:
             UserError: The room is too small for its landmarks.
         """
-        looks = [LANDMARKS.draw(rng, self.words, self.landmarks, self.alike) for _ in range(count)]
+        looks = [LANDMARKS.draw(rng, self.words, self.landmarks, self.alike, 1, self.halves) for _ in range(count)]
         place, yaw = arrange(rng, self.room, looks)
         normal, swapped = zip(*(self._say(rng, *trial) for trial in zip(looks, place)))
         near, far = rng.uniform(-self.start_m, self.start_m, (2, count)), rng.uniform(*self.start_height_m, count)
@@ -206,9 +209,10 @@ class LandmarkTask(Task, ABC):
             said = [f"the {side_of(place, *pair)} {noun[0]}" for pair in ((0, twins[0]), (twins[0], 0))]
         else:
             short = self.short if self.words == "train" else 0.0
+            half = 1.0 if self.words == "train" and LANDMARKS.is_held_out(things[0]) else short
             said = [
-                LANDMARKS.describe(rng, things[k], [one for n, one in enumerate(things) if n != k], short)
-                for k in (0, other)
+                LANDMARKS.describe(rng, things[k], [one for n, one in enumerate(things) if n != k], some)
+                for k, some in ((0, half), (other, short))
             ]
         first, second = (self.templates.sentence(rng, self.words, {"thing": thing}, {}) for thing in said)
         return first, second

@@ -21,6 +21,7 @@ from rlstack.training.language.checkpoints.opening import CheckpointNetwork, Che
 from rlstack.training.language.checkpoints.trained import frozen
 from rlstack.training.language.head import Head
 from rlstack.training.language.heads import HeadName, make_head
+from rlstack.training.language.meanings import meanings
 from rlstack.training.language.network import Network, NetworkSettings
 from rlstack.training.language.tokeniser import Tokeniser
 from rlstack.training.networks import Normalised
@@ -114,13 +115,15 @@ class LanguageActor(PlanningActor):
         settings: Network, head and chunk.
 
     Raises:
-        UserError: A checkpoint is not whole, or does not fit.
+        UserError: A checkpoint is not whole, or does not fit; word vectors are not installed.
     """
 
     def __init__(self, layout: Layout, words: tuple[str, ...], actions: int, settings: PolicySettings) -> None:
         super().__init__(settings.chunk, actions)
         self.layout, self.settings = layout, settings
-        self.tokeniser = Tokeniser(words, settings.network.words, layout.length)
+        self.meanings = meanings(words, settings.network.vectors)
+        """Other words, and those of the vocabulary that they are taken for."""
+        self.tokeniser = Tokeniser(words, settings.network.words, layout.length, self.meanings)
         self.fixed_eyes = False
         """Whether what is seen no longer changes; see :meth:`fix_eyes`."""
         self._left_out: set[str] = set()

@@ -19,6 +19,7 @@ from torch.nn import functional
 
 from rlstack.schema import value
 from rlstack.training.language.attention import Layer
+from rlstack.training.language.meanings import Vectors
 from rlstack.training.networks import Normalised
 from rlstack.training.vision_encoder import SoftArgmax
 
@@ -50,6 +51,9 @@ class NetworkSettings:
     """Layers in which the planned steps attend to them."""
     words: int = value(16, at_least=1)
     """Words of an instruction; further ones are dropped."""
+    vectors: Vectors = "none"
+    """Word vectors by which words that training never says are taken for others of like meaning; see
+    :mod:`.meanings`."""
 
     def __post_init__(self) -> None:
         if len(self.channels) < 2:

@@ -6,7 +6,7 @@ is a polynomial in its bytes modulo three primes: all numbers are whole and stay
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -30,12 +30,19 @@ class Tokeniser(nn.Module):
         words: The vocabulary; token ``k + 2`` is word ``k``.
         words_max: Number of tokens; further words are dropped.
         length: Bytes of an instruction.
+        meanings: Other words, and the word of the vocabulary whose token each gets.
 
     Raises:
         ValueError: The vocabulary is empty, has a word twice, something that is not a word, or two words with one code.
     """
 
-    def __init__(self, words: Sequence[str], words_max: int = 16, length: int = INSTRUCTION_BYTES) -> None:
+    def __init__(
+        self,
+        words: Sequence[str],
+        words_max: int = 16,
+        length: int = INSTRUCTION_BYTES,
+        meanings: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__()
         self.words, self.words_max, self.length = tuple(words), words_max, length
         bad = [word for word in words if split_words(word) != [word]]
@@ -49,10 +56,14 @@ class Tokeniser(nn.Module):
         self.register_buffer("numbers", torch.arange(1.0, words_max + 1.0)[:, None])
         self.register_buffer("tokens", torch.arange(2.0, len(words) + 2.0))
         self.register_buffer("codes", torch.zeros(len(words), len(_PRIMES)))
-        letters = np.stack([np.frombuffer(word.encode().ljust(length, b"\0"), dtype=np.uint8) for word in words])
-        codes, _ = self._codes(torch.from_numpy(letters).float())
-        self.codes = codes[:, 0]
-        if len(torch.unique(self.codes, dim=0)) < len(words):
+        self.codes = self._codes_of(words)
+        if meanings:  # others' checkpoints have no such tensors
+            self.register_buffer("other_codes", self._codes_of(list(meanings)))
+            places = {word: place for place, word in enumerate(self.words)}
+            self.register_buffer("other_tokens", torch.tensor([places[word] + 2.0 for word in meanings.values()]))
+        self._others = bool(meanings)
+        every = torch.cat([self.codes, self.other_codes]) if meanings else self.codes
+        if len(torch.unique(every, dim=0)) < len(every):
             raise ValueError("vocabulary: two words have the same code: leave one out.")
 
     primes: Tensor
@@ -62,6 +73,8 @@ class Tokeniser(nn.Module):
     numbers: Tensor
     tokens: Tensor
     codes: Tensor
+    other_codes: Tensor
+    other_tokens: Tensor
 
     @property
     def size(self) -> int:
@@ -71,10 +84,18 @@ class Tokeniser(nn.Module):
     def forward(self, instruction: Tensor) -> Tensor:
         """Return the tokens (batch, words_max), whole numbers as floats, of bytes (batch, length) 0 to 255."""
         codes, there = self._codes(instruction)
-        apart = (codes[:, :, None] - self.codes).abs().sum(dim=-1)
+        held, tokens = self.codes, self.tokens
+        if self._others:
+            held, tokens = torch.cat([held, self.other_codes]), torch.cat([tokens, self.other_tokens])
+        apart = (codes[:, :, None] - held).abs().sum(dim=-1)
         same = _is_zero(apart)  # (batch, words_max, vocabulary)
         known = same.sum(dim=-1)
-        return there * ((same * self.tokens).sum(dim=-1) + UNKNOWN * (1.0 - known))
+        return there * ((same * tokens).sum(dim=-1) + UNKNOWN * (1.0 - known))
+
+    def _codes_of(self, words: Sequence[str]) -> Tensor:
+        """Return the codes (words, primes) of some words."""
+        letters = np.stack([np.frombuffer(w.encode().ljust(self.length, b"\0"), dtype=np.uint8) for w in words])
+        return self._codes(torch.from_numpy(letters).float())[0][:, 0]
 
     def _codes(self, instruction: Tensor) -> tuple[Tensor, Tensor]:
         """Return the codes (batch, words_max, primes) of the words, and whether there is a word (batch, words_max)."""
