@@ -87,23 +87,23 @@ def test_refuses_a_vocabulary_that_is_not_one(words: tuple[str, ...]) -> None:
 
 
 MEANINGS = {"crimson": "red", "shove": "push", "größer": "größe"}
+TAKING = Tokeniser(WORDS, meanings=MEANINGS)
 
 
-@settings(max_examples=50, deadline=None, derandomize=True)
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(st.lists(st.sampled_from([*WORDS, *MEANINGS, "unheard"]), min_size=1, max_size=16))
 def test_another_word_has_the_token_of_the_one_that_it_means(said: list[str]) -> None:
     text = " ".join(said)
     if len(text.encode()) > INSTRUCTION_BYTES:
         return
-    meant = Tokeniser(WORDS, meanings=MEANINGS)(torch.from_numpy(encode(text)[None].copy()).float())
+    meant = TAKING(torch.from_numpy(encode(text)[None].copy()).float())
     assert meant[0].int().tolist() == plain(" ".join(MEANINGS.get(word, word) for word in said))
 
 
 def test_the_graph_takes_words_for_others_as_well_and_a_checkpoint_without_them_fits_as_before() -> None:
-    tokeniser = Tokeniser(WORDS, meanings=MEANINGS)
-    model = trace_to_onnx(tokeniser, {"instruction": (INSTRUCTION_BYTES,)}, {"tokens": (16,)})
+    model = trace_to_onnx(TAKING, {"instruction": (INSTRUCTION_BYTES,)}, {"tokens": (16,)})
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     given = encode("Shove the crimson block").astype(np.float32)[None]
     assert session.run(None, {"instruction": given})[0][0].astype(int).tolist() == plain("push the red block")
     Tokeniser(WORDS).load_state_dict(TOKENISER.state_dict())
-    assert {*tokeniser.state_dict()} - {*TOKENISER.state_dict()} == {"other_codes", "other_tokens"}
+    assert {*TAKING.state_dict()} - {*TOKENISER.state_dict()} == {"other_codes", "other_tokens"}

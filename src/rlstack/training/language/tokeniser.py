@@ -59,8 +59,8 @@ class Tokeniser(nn.Module):
         self.codes = self._codes_of(words)
         if meanings:  # others' checkpoints have no such tensors
             self.register_buffer("other_codes", self._codes_of(list(meanings)))
-            places = {word: place for place, word in enumerate(self.words)}
-            self.register_buffer("other_tokens", torch.tensor([places[word] + 2.0 for word in meanings.values()]))
+            meant = [self.words.index(word) + 2.0 for word in meanings.values()]
+            self.register_buffer("other_tokens", torch.tensor(meant))
         self._others = bool(meanings)
         every = torch.cat([self.codes, self.other_codes]) if meanings else self.codes
         if len(torch.unique(every, dim=0)) < len(every):
