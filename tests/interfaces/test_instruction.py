@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlstack import schema
 from rlstack.interfaces.instruction import TextInput, decoded, edits, encoded, split_words, understood
 from rlstack.interfaces.signals import INSTRUCTION_BYTES, SENSED
 
@@ -52,6 +55,8 @@ def test_a_word_that_the_graph_takes_for_another_stays_and_is_named() -> None:
     said, told = understood("push the Crimson block", KNOWN, (("crimson", "red"),))
     assert said == "push the Crimson block"
     assert told == ["the policy does not know the word 'Crimson', and takes it for 'red'"]
+    text = TextInput(words=("red",), meanings=(("crimson", "red"),))
+    assert schema.load(TextInput, json.loads(json.dumps(schema.to_data(text))), "text") == text
     with pytest.raises(ValueError, match="meanings: 'red' is not allowed"):
         TextInput(words=("blue",), meanings=(("crimson", "red"),))
 
