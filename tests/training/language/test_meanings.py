@@ -36,8 +36,8 @@ def test_words_of_like_meaning_are_taken_for_those_of_training_and_others_are_no
 def package(folder: Path, monkeypatch: pytest.MonkeyPatch, rows: dict[str, list[float]]) -> None:
     """Have an encoder of a few words in a folder instead of the installed one."""
     table = np.array(list(rows.values()), "<f4")
-    header = {"first": {"data_offsets": [0, 8]}, module._TABLE: {"shape": table.shape}}
-    header[module._TABLE]["data_offsets"] = [8, 8 + table.nbytes]  # type: ignore[assignment]
+    own = {"shape": table.shape, "data_offsets": [8, 8 + table.nbytes]}
+    header = {"first": {"data_offsets": [0, 8]}, module._TABLE: own}
     head = json.dumps(header).encode()
     with zipfile.ZipFile(folder / "model.zip", "w") as packed:
         packed.writestr("tokenizer.json", json.dumps({"model": {"vocab": {word: k for k, word in enumerate(rows)}}}))
