@@ -2,8 +2,8 @@
 
     python benchmarks/view.py [--seconds 20] [--runs 3] [--json FILE]
 
-A program stands in for the browser: it opens the view's socket as the page does, says where its camera is, and reads
-what comes, or stops reading. The rows are medians of several runs:
+A process of its own stands in for the browser: it opens the view's socket as the page does, says where its camera is,
+and reads what comes, or is stopped, as one that hangs. The rows are medians of several runs:
 
 - *one quadrotor*, hovering at 500 Hz of control and odometry, without a view, with one that is read, and with one whose
   browser hangs: how evenly its odometry arrives at a process that is neither, and the view's share of a core.
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import platform
 import signal
@@ -23,7 +24,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -62,43 +62,60 @@ def _moves(data: str | bytes) -> bool:
 
 
 class Browser:
-    """What a browser is to the view."""
+    """What a browser is to the view: a process of its own, so that it takes none of the measuring one's time.
 
-    def __init__(self, reads: bool, port: int = PORT) -> None:
-        self.bytes, self._reads, self._open = 0, reads, True
-        self.places: list[float] = []
-        """When the robot's place came, by ``time.perf_counter``."""
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        deadline = time.monotonic() + WAIT_S
-        while True:
-            try:
-                self._socket = connect(
-                    f"ws://localhost:{port}", subprotocols=[f"viser-v{viser.__version__}"], max_size=None
-                )
-                break
-            except OSError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.2)
-        self._socket.send(msgspec.msgpack.encode(CAMERA))
-        self._thread.start()
+    Args:
+        hangs: It stops once it is connected, without closing anything.
+        port: The view's.
+    """
 
-    def _read(self) -> None:
-        while self._open:
-            if not self._reads:
-                time.sleep(0.1)
-                continue
-            try:
-                data = self._socket.recv()
-            except Exception:  # closed
-                return
-            self.bytes += len(data)
-            if len(self.places) < _PLACES and _moves(data):
-                self.places.append(time.perf_counter())
+    def __init__(self, hangs: bool = False, port: int = PORT) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._bytes, self._places = context.Value("q", 0), context.Array("d", _PLACES)
+        connected = context.Event()
+        arguments = (port, self._bytes, self._places, connected)
+        self._process = context.Process(target=_browse, args=arguments, daemon=True)
+        self._process.start()
+        if not connected.wait(WAIT_S):
+            raise RuntimeError("The view did not answer.")
+        if hangs:
+            time.sleep(SETTLE_S)
+            assert self._process.pid is not None
+            os.kill(self._process.pid, signal.SIGSTOP)
+
+    @property
+    def bytes(self) -> int:
+        """How much has come."""
+        return int(self._bytes.value)
+
+    @property
+    def places(self) -> list[float]:
+        """When the robot's first places came, by ``time.perf_counter``."""
+        return [at for at in self._places if at]
 
     def close(self) -> None:
-        self._open = False
-        self._socket.socket.close()  # as a browser that vanishes
+        """Vanish."""
+        self._process.kill()
+        self._process.join()
+
+
+def _browse(port: int, count: Any, places: Any, connected: Any) -> None:
+    """Open the view's socket as its page does, say where the camera is, and read what comes."""
+    deadline, found = time.monotonic() + WAIT_S, 0
+    while True:
+        try:
+            socket = connect(f"ws://localhost:{port}", subprotocols=[f"viser-v{viser.__version__}"], max_size=None)
+            break
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+    socket.send(msgspec.msgpack.encode(CAMERA))
+    connected.set()
+    for data in socket:
+        count.value += len(data)
+        if found < _PLACES and _moves(data):
+            places[found], found = time.perf_counter(), found + 1
 
 
 def hovering(seconds: float, view: str) -> dict[str, float]:
@@ -109,7 +126,7 @@ def hovering(seconds: float, view: str) -> dict[str, float]:
         file = fast_robot(Path(folder), 500.0)
         node, ear = Node("robot", robot=file, start_height_m=1.0), Ear()
         viewer = Node("view", port=PORT) if view else None
-        browser = Browser(view == "read") if view else None
+        browser = Browser(hangs=view == "hangs") if view else None
         pilot = Hovering(ear, load_quadrotor(file))
         ear.spin(WAIT_S, lambda: len(pilot.stamps) > 10)
         ear.spin(SETTLE_S)
@@ -142,7 +159,7 @@ def from_the_command() -> dict[str, float]:
         assert up.stdout is not None
         address = next(line for line in up.stdout if "Open http" in line).partition("Open ")[2].split()[0]
         printed = time.perf_counter()
-        browser = Browser(True, int(address.rpartition(":")[2]))
+        browser = Browser(port=int(address.rpartition(":")[2]))
         while len(browser.places) < _PLACES and time.perf_counter() - begin < WAIT_S:
             time.sleep(0.01)
         found = {
@@ -160,7 +177,7 @@ def bases(seconds: float) -> dict[str, float]:
     """Four bases with scans."""
     names = "[" + ", ".join(f"base{k}" for k in range(4)) + "]"
     node = Node("robot", robot="turtlebot3_burger", world="clutter:1000007", robots=names)
-    viewer, browser = Node("view", port=PORT), Browser(True)
+    viewer, browser = Node("view", port=PORT), Browser()
     time.sleep(2.0 * SETTLE_S)
     before, cpu, begin = browser.bytes, viewer.cpu_s(), time.perf_counter()
     time.sleep(seconds)

@@ -52,6 +52,6 @@ def test_the_page_is_there_while_training_runs_and_ends_with_it() -> None:
     with TrainingView(recipe.task_settings, load_robot(recipe.robot)) as view:
         with urllib.request.urlopen(view.url, timeout=10.0) as answer:
             assert answer.status == 200
-        process = view._process
+        process = view.process
         assert process.is_alive()
     assert not process.is_alive()

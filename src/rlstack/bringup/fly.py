@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from rlstack.bringup.progress_lines import ProgressLines
+from rlstack.bringup.verification_watch import watched
 from rlstack.bringup.verify import verify
 from rlstack.files import write_json
 
@@ -25,7 +25,7 @@ def fly(
         recipe: A recipe's name or file.
         out: The run's folder, which must not exist yet; None takes the next free one under runs/.
         seed: Seed of training; None takes the recipe's.
-        view: Show training in a browser.
+        view: Show training and verification in a browser.
         json: File for the verification's figures.
 
     Returns:
@@ -49,9 +49,8 @@ def fly(
     if robot != options.recipe.robot:
         print(f"{options.recipe.robot} is outside the trained family, so {robot} flies it.")
     option = robot_option(robot, for_a_family(options.recipe))
-    lines = ProgressLines()
-    verified = verify(result.policy, robot=robot if option else "", on_progress=lines)
-    lines.end()
+    with watched(view) as shown:
+        verified = verify(result.policy, robot=robot if option else "", **shown)
     print("\n" + verified.table())
     if json is not None:
         write_json(json, verified.as_data())

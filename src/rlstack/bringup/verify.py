@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,17 @@ from rlstack.verification.reality_runner import RealityGrid
 from rlstack.verification.replay import make_replay
 from rlstack.verification.report import Column, Replay, Verification, environment
 from rlstack.verification.schedule import Progress, Schedule
-from rlstack.verification.task_verification import REPORT, ColumnPlan, Request, TaskVerification, known_planners
+from rlstack.verification.task_verification import (
+    REPORT,
+    ColumnPlan,
+    OnColumn,
+    Request,
+    TaskVerification,
+    known_planners,
+)
 from rlstack.verification.training_evaluation import verification_of
 from rlstack.verification.transfer import TransferTable, aligned
+from rlstack.view.recording import ReplayedTrial
 
 
 @dataclass(frozen=True)
@@ -124,6 +133,7 @@ def verify(
     replay: bool = True,
     out: str | Path | None = None,
     on_progress: Callable[[Progress], None] | None = None,
+    on_column: OnColumn | None = None,
 ) -> Verified:
     """Verify ``policy`` in every backend, judge it, and write the report and the record that deployment requires.
 
@@ -142,6 +152,7 @@ def verify(
         replay: Make a film of trials, and a replay of them in the report.
         out: The report's folder; None takes the policy's. The record always lies beside the policy.
         on_progress: Called with how far it is, and an estimate of the time that is left.
+        on_column: Called with each simulator's figures and trials, see :class:`Request`.
 
     Raises:
         UserError: An argument is unknown, missing or unreadable, or the trials could not be completed.
@@ -177,6 +188,7 @@ def verify(
         margins=None if margins is None else tuple(margins),
         replay=replay,
         report=on_progress,
+        on_column=on_column,
     )
     verified = _reported(request, path.parent if out is None else Path(out).expanduser())
     beside = record_path(path).with_name(verified.verification.record_name)
@@ -201,6 +213,7 @@ def verify_planner(
     replay: bool = True,
     out: str | Path | None = None,
     on_progress: Callable[[Progress], None] | None = None,
+    on_column: OnColumn | None = None,
 ) -> Verified:
     """Drive a classical planner over a task's verification maps, and write a report.
 
@@ -241,6 +254,7 @@ def verify_planner(
         seed=seed,
         replay=replay,
         report=on_progress,
+        on_column=on_column,
     )
     return _reported(request, Path("runs") / f"{driver}-{spec.name}" if out is None else Path(out).expanduser())
 
@@ -352,6 +366,7 @@ class _Work:
             beside = {who: verifier.beside(one, plan) for who, one in self.records[plan.simulator][1].items()}
             record = _run_over_topics(verifier, plan)
             self.records[plan.name] = record, {who: one for who, one in beside.items() if one is not None}
+            self._tell(plan)
 
     def missing(self) -> str:
         """Describe what an interrupt left out."""
@@ -365,6 +380,19 @@ class _Work:
         for who in verifier.baselines if plan.baseline_trials is not None else ():
             theirs[who] = verifier.run(plan, who)
         self.records[plan.name] = mine, theirs
+        self._tell(plan)
+
+    def _tell(self, plan: ColumnPlan) -> None:
+        """Tell who watches what a column has found."""
+        verifier = self._verifier
+        if (tell := verifier.request.on_column) is None:
+            return
+        record, beside = self.records[plan.name]
+        figures = [(one.title, one.text) for one in verifier.score(record, beside).figures if not one.detail]
+        trials: Sequence[ReplayedTrial] = ()
+        with suppress(UserError):  # they cannot be shown: the figures can
+            trials = verifier.replay({plan.name: (record, beside)}, {plan.name: plan})
+        tell(plan.name, figures, trials)
 
 
 def _column(verifier: TaskVerification, plan: ColumnPlan, record: Any, baselines: Mapping[str, Any]) -> Column:

@@ -58,6 +58,9 @@ class Verify:
     """The task whose maps --driver drives."""
     replay: bool = True
     """Also make a film of trials, and a replay of them in the report, which take some seconds."""
+    view: bool = field(default_factory=person_watches)
+    """Show figures and trials of each simulator in a browser as soon as they are there; default: if a person sits at
+    the terminal."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
     """The report's folder; left out, it is the policy's folder."""
     json: _File = None
@@ -65,7 +68,7 @@ class Verify:
 
     def run(self) -> int:
         """Verify, write the report, and print the figures."""
-        from rlstack.bringup.progress_lines import ProgressLines
+        from rlstack.bringup.verification_watch import watched
         from rlstack.bringup.verify import verify_all, verify_planner
         from rlstack.files import write_json
 
@@ -79,18 +82,17 @@ class Verify:
             )
         named = _names(self.backends)
         common: dict[str, Any] = {"episodes": self.episodes, "seed": self.seed, "out": self.out, "replay": self.replay}
-        lines = ProgressLines()
-        common |= {"robot": self.robot, "on_progress": lines, "backends": named if self.backends else None}
+        common |= {"robot": self.robot, "backends": named if self.backends else None, "topics": self.topics}
         verified: Any
-        if self.driver:
-            led = str(self.policy[0]) if leads else ""
-            verified = verify_planner(self.driver, policy=led, task=self.task, topics=self.topics, **common)
-        else:
-            drivers = None if self.drivers is None else _names(self.drivers)
-            margins = None if self.margins is None else _names(self.margins)
-            common |= {"topics": self.topics, "thorough": self.thorough, "margins": margins}
-            verified = verify_all(self.policy, drivers=drivers, **common)
-        lines.end()
+        with watched(self.view) as shown:
+            if self.driver:
+                led = str(self.policy[0]) if leads else ""
+                verified = verify_planner(self.driver, policy=led, task=self.task, **common, **shown)
+            else:
+                drivers = None if self.drivers is None else _names(self.drivers)
+                margins = None if self.margins is None else _names(self.margins)
+                common |= {"thorough": self.thorough, "margins": margins}
+                verified = verify_all(self.policy, drivers=drivers, **common, **shown)
         print(verified.table())
         if self.json is not None:
             write_json(self.json, verified.as_data())
@@ -108,7 +110,8 @@ class Fly:
     seed: Annotated[int | None, tyro.conf.arg(metavar="SEED")] = None
     """Seed of training; default: the recipe's."""
     view: bool = field(default_factory=person_watches)
-    """Show training in a browser, whose address is printed; default: if a person sits at the terminal."""
+    """Show training and verification in a browser, whose address is printed; default: if a person sits at the
+    terminal."""
     json: _File = None
     """Write the verification's figures to this file as well."""
 

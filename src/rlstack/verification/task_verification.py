@@ -34,6 +34,7 @@ from rlstack.verification.trial_records import TrialRecord
 from rlstack.view.recording import Recording, ReplayedTrial
 
 OnProgress = Callable[[str, int, int], None]
+OnColumn = Callable[[str, Sequence[tuple[str, str]], Sequence[ReplayedTrial]], None]
 Records = Mapping[str, tuple[TrialRecord, Mapping[str, Any]]]
 """By column: the policy's record, and the baselines' records by name."""
 
@@ -70,6 +71,8 @@ class Request:
         replay: Whether to make a film and a replay of trials.
         report: Called with how far the verification is.
         on_progress: Called with a part's name, the number done, and the total.
+        on_column: Called with the name of a column that is complete, titles and values of its figures, and trials of it
+            to watch.
     """
 
     policy: Path | None
@@ -92,6 +95,7 @@ class Request:
     replay: bool = True
     report: Callable[[Progress], None] | None = None
     on_progress: OnProgress | None = None
+    on_column: OnColumn | None = None
 
     @property
     def name(self) -> str:
