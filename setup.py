@@ -29,6 +29,7 @@ NODES = (
     "teleop",
     "teleop_arm",
     "record",
+    "play",
     "goal_action",
     "agent",
     "view",
@@ -84,7 +85,11 @@ EXTRAS = {
     # datasets of demonstrations as LeRobot keeps them: Parquet tables with PNG images in them. rosbags reads and writes
     # ROS 2 bags (MCAP, SQLite, compressed) with the definitions of their messages, in plain Python and without ROS.
     # PyAV is FFmpeg as a wheel: videos of cameras; LeRobot takes it, too
-    "data": ["pyarrow>=17", "pillow>=10", "rosbags>=0.11", "av>=14"],
+    "data": ["pyarrow>=17", "pillow>=10", "mcap>=1.6", "rosbags>=0.11", "av>=14"],
+    # recordings of robots: files of ROS 2's bags. Foxglove's own library hands a chunk to the system when asked to, so
+    # that a killed recorder loses half a second, and keeps checksums and both times of each message; rosbags, whose
+    # writer has neither, knows the types of messages, and reads what is not MCAP
+    "record": ["mcap>=1.6", "rosbags>=0.11"],
     # what humans lead arms with: SpaceMouse (every model's reports), Feetech's servo bus (its maker's library)
     "teleop": ["pyspacemouse>=2.1", "feetech-servo-sdk>=1.0"],
     # arms of bus servos: the makers' own libraries, which frame and check packets; pyserial comes with each
@@ -125,6 +130,7 @@ EXTRAS = {
         "grpcio>=1.62",
         "gymnasium>=1.1",
         "hypothesis>=6.100",
+        "mcap>=1.6",
         "leapp>=0.7",  # writes and reads the bundles of Isaac Lab that are imported and exported
         "mypy>=1.13",
         "onnxscript>=0.5",

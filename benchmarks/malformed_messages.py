@@ -22,7 +22,6 @@ import os
 import random
 import resource
 import struct
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -40,7 +39,6 @@ from rlstack.nodes.map import MapNode
 from rlstack.nodes.people import PeopleNode
 from rlstack.nodes.planner import PlannerNode
 from rlstack.nodes.policy import PolicyNode
-from rlstack.nodes.record import RecordNode
 from rlstack.nodes.robot import RobotNode
 from rlstack.nodes.runtime import ManagedNode, prepare_environment
 from rlstack.nodes.shutdown import shut_down
@@ -52,7 +50,7 @@ NUMBERS = (float("nan"), float("inf"), -float("inf"), 1e308, -1e308, 1e-320)
 LENGTHS = (0xFFFFFFFF, 0x7FFFFFFF, 1 << 28, 1 << 16, 0)
 
 
-def systems(folder: Path) -> dict[str, list[tuple[type[ManagedNode], dict[str, Any]]]]:
+def systems() -> dict[str, list[tuple[type[ManagedNode], dict[str, Any]]]]:
     """Return each system's nodes with their parameters."""
 
     def deployed(robot: str, policy: str) -> list[tuple[type[ManagedNode], dict[str, Any]]]:
@@ -60,7 +58,6 @@ def systems(folder: Path) -> dict[str, list[tuple[type[ManagedNode], dict[str, A
         nodes: list[tuple[type[ManagedNode], dict[str, Any]]] = [
             (RobotNode, {"robot": robot, "backend": "mujoco"}),
             (GuardNode, {"robot": robot, "auto_arm": True}),
-            (RecordNode, {"robot": robot, "out": str(folder / f"{robot}_bag")}),
         ]
         return (
             [*nodes, (PolicyNode, {"policy": str(file), "robot": robot, "goal_position": [0.4, 0.0, 0.5]})]
@@ -189,17 +186,16 @@ def main() -> int:
     given = parser.parse_args()
     prepare_environment()
     failed = 0
-    with tempfile.TemporaryDirectory() as folder:
-        for name in given.systems:
-            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-            with contextlib.redirect_stdout(io.StringIO()), running(systems(Path(folder))[name]) as (executor, nodes):
-                sent, failures = attack(executor, nodes, given.messages, given.seed)
-                ears = sum(len(list(node.subscriptions)) for node in nodes)
-            grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1000.0
-            print(f"{name}: {sent} messages to {ears} subscriptions of {len(nodes)} nodes, {grown:.0f} MB more memory")
-            for what, times in failures.most_common():
-                print(f"  {times} x {what}")
-            failed += sum(failures.values())
+    for name in given.systems:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        with contextlib.redirect_stdout(io.StringIO()), running(systems()[name]) as (executor, nodes):
+            sent, failures = attack(executor, nodes, given.messages, given.seed)
+            ears = sum(len(list(node.subscriptions)) for node in nodes)
+        grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1000.0
+        print(f"{name}: {sent} messages to {ears} subscriptions of {len(nodes)} nodes, {grown:.0f} MB more memory")
+        for what, times in failures.most_common():
+            print(f"  {times} x {what}")
+        failed += sum(failures.values())
     print(f"{failed} failures")
     return 1 if failed else 0
 

@@ -14,6 +14,7 @@ from rlstack.bringup.launch_file import (
     number,
     numbers,
     optional,
+    recording,
     words,
 )
 
@@ -58,6 +59,9 @@ LAUNCH_FILE = LaunchFile(
         ),
         Argument("view", "Show the robots in a browser, whose address is logged.", "false", boolean),
         Argument("rviz", "Show the robot, of several the first, in RViz.", "false", boolean),
+        Argument(
+            "record", "Record the robots: a folder that does not exist yet, or true for one by the time.", "", recording
+        ),
         Argument("noise_seed", "Seed of the simulated sensors' noise.", "0", integer),
         Argument("fallback", "What drives a base when the policy cannot: stop, or a planner such as dwa.", "stop"),
         Argument("with_map", "Start the map node of a base too.", "false", boolean),

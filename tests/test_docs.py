@@ -387,7 +387,9 @@ def tables() -> Iterator[str]:
         nav2,
         people,
         planner,
+        play,
         policy,
+        record,
         remote_policy,
         robot,
         train,
@@ -397,7 +399,22 @@ def tables() -> Iterator[str]:
     yield from (docs.signal_table(SENSED), docs.robot_file_table(), docs.signal_table(COMMANDED))
     yield from (
         docs.parameter_table(node.PARAMETERS)
-        for node in (robot, policy, guard, planner, remote_policy, nav2, goal_action, agent, map, people, train, view)
+        for node in (
+            robot,
+            policy,
+            guard,
+            planner,
+            remote_policy,
+            nav2,
+            goal_action,
+            agent,
+            map,
+            people,
+            train,
+            view,
+            record,
+            play,
+        )
     )
 
 

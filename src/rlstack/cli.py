@@ -66,6 +66,9 @@ VERBS: dict[str, Verb] = {
     "agent": Verb("have a robot do what a sentence says", "bringup.robot_commands.agent:Agent"),
     "status": Verb("show the state of all robots in the ROS domain", "bringup.robot_commands.status:Status"),
     "teleop": Verb("teleoperate an arm: keyboard, gamepad, SpaceMouse, leader arm", "bringup.teleop:Teleop"),
+    "record": Verb("record the robots of the ROS domain into a bag", "bringup.record_commands:Record"),
+    "play": Verb("play a bag on its topics", "bringup.record_commands:Play"),
+    "info": Verb("describe a bag, also one that is damaged", "bringup.record_commands:Info"),
     "demo record": Verb(
         "record demonstrations of a manipulation task: by its expert, a policy or by hand",
         "bringup.demo_commands:DemoRecord",

@@ -31,7 +31,19 @@ def launch_file(name: str) -> LaunchFile:
 @pytest.fixture(scope="module")
 def deploy() -> LaunchFile:
     """The launch file without the check of the policy file and of who works with it, which need a policy."""
-    beyond = ("force", "teleop", "agent", "places", "model_url", "model", "params_file", "use_sim_time", "view", "rviz")
+    beyond = (
+        "force",
+        "teleop",
+        "agent",
+        "places",
+        "model_url",
+        "model",
+        "params_file",
+        "use_sim_time",
+        "view",
+        "rviz",
+        "record",
+    )
 
     def build(**options):
         return deploy_system(**{name: value for name, value in options.items() if name not in beyond})

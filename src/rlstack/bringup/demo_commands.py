@@ -202,9 +202,14 @@ class DemoImport:
             raise UserError("Give at least one bag: rlstack demo import BAG --out FOLDER.")
         robot = load_manipulator(self.robot)
         joints = tuple(drive.name for drive in robot.drives)
-        recordings = (
-            (path, open_bag(path, joints, namespace=self.namespace, command=self.command)) for path in self.bags
-        )
+
+        def read(path: Path) -> Any:
+            recording = open_bag(path, joints, namespace=self.namespace, command=self.command)
+            for sentence in recording.damage:
+                print(f"rlstack: {path}: {sentence}", file=sys.stderr, flush=True)
+            return recording
+
+        recordings = ((path, read(path)) for path in self.bags)
         if self.task in TASKS.names():
             return self._demonstrations(robot, recordings)
         if get_close_matches(self.task, TASKS.names(), cutoff=0.75):  # descriptions resemble no task's name

@@ -12,6 +12,7 @@ from typing import Any
 from rlstack.bringup.kind_deployment import EXTERNAL, deployment_of
 from rlstack.bringup.node_process import System, on_simulated_time, with_real_time_priority
 from rlstack.bringup.params_file import with_params_file
+from rlstack.bringup.record_process import with_recorder
 from rlstack.bringup.robot_group import TOPICS, absolute_file, is_simulator, robot_group
 from rlstack.bringup.rviz_process import with_rviz
 from rlstack.bringup.status_monitor import Monitor
@@ -55,6 +56,7 @@ def checked_deployment(
     use_sim_time: bool = False,
     view: bool = False,
     rviz: bool = False,
+    record: str | Path | None = None,
     **options: Any,
 ) -> System:
     """Return the system that runs ``policy``, if it is verified; a planner (``driver``) needs no verification.
@@ -75,6 +77,8 @@ def checked_deployment(
             follow. Beside a simulator of rlstack they always do.
         view: Show the robots in a browser, see :func:`rlstack.bringup.view_process.with_view`.
         rviz: Show the robot in RViz, see :func:`rlstack.bringup.rviz_process.with_rviz`.
+        record: Record them into this new folder, see :func:`rlstack.bringup.record_process.with_recorder`; empty: one
+            by the time; None: record nothing.
 
     Raises:
         UserError: Unknown robot or backend, simulated time for a real robot, a bad policy file or one for another
@@ -109,6 +113,8 @@ def checked_deployment(
         system = with_view(system)
     if rviz:
         system = with_rviz(system, absolute_file(robot), frame_prefix=options.get("frame_prefix", ""))
+    if record is not None:
+        system = with_recorder(system, record)
     system = with_params_file(system, params_file)
     if options.get("commander", "") not in ("", EXTERNAL) and not (force or is_simulator(backend)):
         raise UserError(
@@ -127,13 +133,13 @@ def checked_deployment(
         any_robot = bool(contract.family) and load_policy(policy).contract.needs_robot
         unnamed = any_robot or robot.endswith((".yaml", ".yml"))
         option = f" --robot {robot}" if unnamed else ""
-        record = require_verification(policy, spec, option, sha256=system.policy_sha256, record=system.record)
+        verified = require_verification(policy, spec, option, sha256=system.policy_sha256, record=system.record)
         if not contract.envelope:
             raise UserError(
                 f"The policy {policy} is {contract.envelope.unproven}. Export it again with `rlstack export RUN` and"
                 " verify that file, or run it anyway with --force."
             )
-        if alone := only_simulator(record):
+        if alone := only_simulator(verified):
             print(
                 f"rlstack: {policy} is verified in one simulator only, {alone}, and may exploit its flaws. Verify it in"
                 " another one too.",

@@ -202,6 +202,13 @@ def boolean(text: str) -> bool:
     return text.lower() == "true"
 
 
+def recording(text: str) -> str | None:
+    """Read a recording's folder; ``true`` is one by the time (empty), and ``false`` or nothing is none."""
+    if text.strip().lower() in ("", "false"):
+        return None
+    return "" if text.strip().lower() == "true" else text
+
+
 def optional(convert: Convert) -> Convert:
     """Return a reader that maps empty text to None and reads other text with ``convert``."""
     return lambda text: convert(text) if text.strip() else None

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import tyro
 
+from rlstack.errors import UserError
 from rlstack.view.watching import person_watches
 
 _File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
@@ -100,6 +101,9 @@ class Deploy:
     """Show the robots in a browser, whose address is printed; default: if a person sits at the terminal."""
     rviz: bool = False
     """Show the robot, of several the first, in RViz."""
+    record: Annotated[tuple[str, ...] | None, tyro.conf.arg(metavar="[FOLDER]")] = None
+    """Record the robots into this folder, which must not exist yet, or with --record alone into recordings/ and the
+    time; see `rlstack record`."""
     no_arm: bool = False
     """Leave simulators disarmed, too."""
     dry_run: bool = False
@@ -118,7 +122,10 @@ class Deploy:
         """Check everything, start the system, and supervise it."""
         from rlstack.bringup.deploy import deploy
 
-        return deploy(**asdict(self))
+        options = asdict(self)
+        if self.record is not None and len(self.record) > 1:
+            raise UserError(f"--record takes one folder, and there are {len(self.record)}: {', '.join(self.record)}.")
+        return deploy(**{**options, "record": None if self.record is None else "".join(self.record)})
 
 
 @dataclass(frozen=True)

@@ -80,6 +80,21 @@ class IdentifiedTake:
             raise RuntimeError(f"rcl could not take a message (error {result})")
         return ctypes.string_at(self._bytes.buffer, self._bytes.length), self._gid.raw
 
+    @property
+    def sent_ns(self) -> int:
+        """When the last message taken was sent, ns since 1970."""
+        return int(self._info.source_timestamp)
+
+    @property
+    def received_ns(self) -> int:
+        """When it was received, likewise."""
+        return int(self._info.received_timestamp)
+
+    @property
+    def sequence(self) -> int:
+        """Its publisher's number of it: they are consecutive."""
+        return int(self._info.publication_sequence_number)
+
 
 @cache
 def _functions() -> tuple[Any, Any, Any, _Allocator]:

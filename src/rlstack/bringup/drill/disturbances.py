@@ -154,7 +154,7 @@ def start_recording(chain: Chain) -> None:
         name="record",
         module="rlstack.nodes.record",
         namespace=chain.namespace,
-        parameters={"robot": chain.robot_file, "out": f"{folder.name}/bag"},
+        parameters={"out": f"{folder.name}/bag"},
     )
     output = Path(folder.name) / "output"
     with output.open("w") as file:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.arrays import Array
+from rlstack.data.bags.bag import Bag
 from rlstack.errors import UserError
 from rlstack.interfaces.image_messages import rgb_array
 from rlstack.interfaces.instruction import encoded
@@ -28,7 +29,6 @@ from rlstack.interfaces.topics import (
     WORLD_FRAME,
     in_world,
 )
-from rlstack.libraries import import_library
 
 Stamps = NDArray[np.int64]
 
@@ -41,12 +41,6 @@ _COMMAND = (
 )
 POSES = (GOAL, OBJECT)
 """Topics of poses that a task may need. A goal holds until the next one; an object is tracked."""
-
-
-def message_definitions() -> Any:
-    """Return rosbags' message definitions of ROS 2 Jazzy, for bags without their own."""
-    typesys = import_library("rosbags.typesys", "data")
-    return typesys.get_typestore(typesys.Stores.ROS2_JAZZY)
 
 
 @dataclass(frozen=True)
@@ -68,6 +62,7 @@ class Recording:
         poses: For each of :data:`POSES` with messages, (messages,) stamps and (messages, 7) position, m, and
             orientation, xyzw; a goal has stamps as ``intervened``, since its sender may have another clock.
         instructions: (messages,) stamps as ``intervened``, and sentences; each holds until the next one.
+        damage: Sentences about where the bag could not be read.
     """
 
     path: Path
@@ -82,13 +77,13 @@ class Recording:
     intervened: tuple[Stamps, NDArray[np.bool_]] | None = None
     poses: Mapping[str, tuple[Stamps, Array]] = field(default_factory=dict)
     instructions: tuple[Stamps, tuple[str, ...]] = (np.empty(0, np.int64), ())
+    damage: tuple[str, ...] = ()
 
     def images(self, camera: str) -> Iterator[tuple[int, Any]]:
         """Yield index and message of each of a camera's images, in the bag's order; see :func:`rgb`."""
-        with _opened(self.path) as reader:
-            of = [c for c in reader.connections if c.topic == self.topics[camera]]
-            for number, (connection, _, data) in enumerate(reader.messages(connections=of)):
-                yield number, lambda data=data, kind=connection.msgtype: reader.deserialize(data, kind)
+        with Bag(self.path) as bag:
+            for number, message in enumerate(bag.messages([self.topics[camera]])):
+                yield number, partial(bag.deserialize, message)
 
 
 def rgb(message: Any, where: str) -> NDArray[np.uint8]:
@@ -119,8 +114,10 @@ def open_bag(
     """
     path = Path(path)
     order = NameOrder(joints)
-    with _opened(path) as reader:
-        types = {c.topic: c.msgtype for c in reader.connections}
+    with Bag(path) as bag:
+        types = {name: topic.kind for name, topic in bag.topics.items()}
+        if not types:
+            raise UserError(f"{path} cannot be read as a bag: {' '.join(bag.damage) or 'it has no topics.'}")
         space = _namespace(namespace, types, path)
         named = {JOINT_STATES: _STATE, command: _COMMAND}
         for name, allowed in named.items():
@@ -142,9 +139,8 @@ def open_bag(
         asks = f"{space}/{INSTRUCTION}" if types.get(f"{space}/{INSTRUCTION}") == TYPES[INSTRUCTION] else ""
         of_poses = {f"{space}/{name}": name for name in POSES if types.get(f"{space}/{name}") == TYPES[name]}
         every = {*rows, *stamps, *of_poses, led, asks}
-        wanted = [c for c in reader.connections if c.topic in every]
-        for connection, logged_ns, data in reader.messages(connections=wanted):
-            message, topic = reader.deserialize(data, connection.msgtype), connection.topic
+        for taken in bag.messages(every):
+            message, topic, logged_ns = bag.deserialize(taken), taken.topic, taken.received_ns
             if topic == led:
                 flags.append((len(rows[f"{space}/{JOINT_STATES}"]), bool(message.data)))
                 continue
@@ -170,6 +166,7 @@ def open_bag(
                 rows[topic].append(_Row(_stamp(message), logged_ns, _joints(message, order)))
             except ValueError as error:
                 raise UserError(f"{path}: {topic} does not fit the robot: {error}.") from error
+        damage = tuple(bag.damage)
     (state_ns, states), (command_ns, commands) = (_in_order(found, path, topic) for topic, found in rows.items())
     velocities = [velocity for _, velocity in states]
     seen = [0, *_times(rows[f"{space}/{JOINT_STATES}"])]
@@ -194,21 +191,8 @@ def open_bag(
         else None,
         poses=poses,
         instructions=(np.array([seen[count] for count, _ in told], np.int64), tuple(text for _, text in told)),
+        damage=damage,
     )
-
-
-@contextlib.contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    highlevel = import_library("rosbags.highlevel", "data")
-    try:
-        with highlevel.AnyReader([path], default_typestore=message_definitions()) as reader:
-            yield reader
-    except UserError:
-        raise
-    except FileNotFoundError as error:
-        raise UserError(f"There is no bag {path}: check the path.") from error
-    except Exception as error:  # rosbags raises its own errors and those of its decoders
-        raise UserError(f"{path} cannot be read as a bag ({error}): `ros2 bag reindex` may repair it.") from error
 
 
 def _namespace(given: str, types: Mapping[str, str], path: Path) -> str:

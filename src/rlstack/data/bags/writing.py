@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from rlstack.data.bags.reading import IMAGE_TYPE, POSES, message_definitions
+from rlstack.data.bags.bag import message_definitions
+from rlstack.data.bags.bag_writer import BagTopic, BagWriter
+from rlstack.data.bags.reading import IMAGE_TYPE, POSES
 from rlstack.data.bags.to_dataset import ACTION, CAMERA, INTERVENTION, STATE
 from rlstack.data.lerobot import Dataset
 from rlstack.errors import UserError
@@ -25,7 +27,6 @@ from rlstack.interfaces.topics import (
     TYPES,
     WORLD_FRAME,
 )
-from rlstack.libraries import import_library
 
 COMMAND = "command"
 """Feature of the joint targets, if the actions are something else."""
@@ -103,17 +104,17 @@ class _Bag:
     """A bag being written."""
 
     def __init__(self, path: Path) -> None:
-        rosbag2 = import_library("rosbags.rosbag2", "data")
-        self._store = message_definitions()
-        self._writer = rosbag2.Writer(path, version=9, storage_plugin=rosbag2.StoragePlugin.MCAP)
-        self._connections: dict[str, Any] = {}
+        self._store, self._path = message_definitions(), path
 
     def __enter__(self) -> _Bag:
-        self._writer.open()
+        self._writer = BagWriter(self._path)
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self._writer.close()
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        if kind is None:
+            self._writer.close()
+        else:
+            self._writer.abandon()
 
     def header(self, stamp_ns: int, frame: str = BODY_FRAME) -> Any:
         """Return a header."""
@@ -123,10 +124,11 @@ class _Bag:
 
     def say(self, topic: str, kind: str, stamp_ns: int, **fields: Any) -> None:
         """Write a message."""
-        if topic not in self._connections:
-            self._connections[topic] = self._writer.add_connection(topic, kind, typestore=self._store)
-        message = self._store.types[kind](**fields)
-        self._writer.write(self._connections[topic], stamp_ns, self._store.serialize_cdr(message, kind))
+        if topic not in self._writer.counts:
+            definition, _ = self._store.generate_msgdef(kind, ros_version=2)
+            self._writer.add_topic(BagTopic(topic, kind, definition, self._store.hash_rihs01(kind)))
+        data = self._store.serialize_cdr(self._store.types[kind](**fields), kind)
+        self._writer.write(topic, stamp_ns, stamp_ns, 0, bytes(data))
 
     def trajectory(self, topic: str, stamp_ns: int, joints: Sequence[str], target: np.ndarray) -> None:
         """Write joint targets."""
