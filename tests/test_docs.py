@@ -51,7 +51,7 @@ KNOWN_PATHS = (
         "/home/me/",
     ),
     *("/colliders", "/dev/", "/etc/udev/", "/panda", "/so100", "/racer_rates", "/rlstack/", "/diagnostics"),
-    *("/joint_states", "/controller_manager", "/robot_description", "/real_time_factor"),
+    *("/joint_states", "/controller_manager", "/robot_description", "/real_time_factor", "/rosout", "/replay"),
 )
 """Absolute paths and topics that pages may name; those of one machine are none of theirs."""
 
