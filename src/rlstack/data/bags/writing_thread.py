@@ -16,7 +16,7 @@ FLUSH_S = 0.4
 """Longest time for which a message stays in this process."""
 
 _LARGE_BYTES = 2**16
-"""Messages from there on may take only half of the room, so that they never push out the small ones."""
+"""Messages from there on leave a quarter of the room to the small ones: seconds of those."""
 
 
 def give_way(nice: int) -> None:
@@ -35,7 +35,7 @@ class WritingThread:
         nice: By how much the thread gives way to others (Linux only).
     """
 
-    def __init__(self, writer: BagWriter, *, most_bytes: int = 32 * 2**20, nice: int = 10) -> None:
+    def __init__(self, writer: BagWriter, *, most_bytes: int = 40 * 2**20, nice: int = 10) -> None:
         self._writer, self._most_bytes, self._nice = writer, most_bytes, nice
         self._waiting: deque[Message | Callable[[BagWriter], None]] = deque()
         self._bytes = 0
@@ -51,11 +51,11 @@ class WritingThread:
     def put(self, messages: Sequence[Message]) -> None:
         """Write messages."""
         room, added = self._most_bytes - self._bytes, 0
-        half = self._most_bytes // 2
+        quarter = self._most_bytes // 4
         kept = []
         for message in messages:
             size = len(message.data)
-            if size > room - (half if size >= _LARGE_BYTES else 0):
+            if size > room - (quarter if size >= _LARGE_BYTES else 0):
                 self.dropped[message.topic] += 1
                 continue
             room, added = room - size, added + size
