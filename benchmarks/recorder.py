@@ -132,7 +132,7 @@ def killed(folder: Path, options: argparse.Namespace) -> dict[str, float]:
                 if time.monotonic() > end:
                     raise SystemExit("The recorder recorded nothing.")
                 time.sleep(0.02)
-            time.sleep(chance.uniform(0.0, 4.0))
+            time.sleep(chance.uniform(2.0, 6.0))  # every topic is found by then
             process.kill()
             killed_ns = time.time_ns()
             process.wait()

@@ -54,7 +54,7 @@ PARAMETERS = (
 _POLL_S = 0.02
 _LOOK_S = 0.5
 """Period at which the graph is asked for new topics and nodes."""
-_NICE = 10
+_NICE = 5
 """By how much this node and its writing thread give way; the middleware's own thread, which receives, does not."""
 _MISSED_S = 3.0
 """After this time, a topic that was asked for and is not there is warned of."""

@@ -35,7 +35,7 @@ class WritingThread:
         nice: By how much the thread gives way to others (Linux only).
     """
 
-    def __init__(self, writer: BagWriter, *, most_bytes: int = 40 * 2**20, nice: int = 10) -> None:
+    def __init__(self, writer: BagWriter, *, most_bytes: int = 40 * 2**20, nice: int = 5) -> None:
         self._writer, self._most_bytes, self._nice = writer, most_bytes, nice
         self._waiting: deque[Message | Callable[[BagWriter], None]] = deque()
         self._bytes = 0
