@@ -11,7 +11,7 @@ from rlstack.policies import write_policy
 from rlstack.robots import RobotSpec
 from rlstack.tasks.catalog.arm_reach import ReachTask
 from rlstack.training.algorithm import PlanningActor
-from rlstack.training.export import PolicyGraph, _to_onnx, make_contract
+from rlstack.training.export import PolicyGraph, make_contract, to_onnx
 
 TASK = ReachTask()
 
@@ -35,5 +35,5 @@ def write_planning_policy(path: Path, robot: RobotSpec, chunk: int) -> Path:
     pipeline = TASK.pipeline(robot)
     graph = PolicyGraph(pipeline, Planner(pipeline.size, chunk, pipeline.action_size), TASK.inputs)
     contract = make_contract("planner", "arm_reach", TASK, robot, graph)
-    write_policy(_to_onnx(graph, contract), contract, path)  # exporting would try it on 1,000 inputs
+    write_policy(to_onnx(graph, contract), contract, path)  # exporting would try it on 1,000 inputs
     return path

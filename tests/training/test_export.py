@@ -149,7 +149,7 @@ def test_a_graph_that_differs_is_not_kept_and_leaves_what_was_there(
             graph.actor.mlp[-1].bias[0] += 0.01  # type: ignore[index, operator, union-attr]
         return model
 
-    monkeypatch.setattr(export, "_to_onnx", converted)
+    monkeypatch.setattr(export, "to_onnx", converted)
     with pytest.raises(UserError, match=r"differs from the training policy by .* was not written"):
         export_policy(graph, contract, ROBOT, path)
     assert path.read_bytes() == b"an older policy"
@@ -189,7 +189,7 @@ def test_the_graph_answers_anything_with_a_finite_command(task: str, name: str, 
     graph = PolicyGraph(pipeline, Linear(pipeline.size, pipeline.action_size), chosen.inputs)
     path = tmp_path / "policy.onnx"
     contract = make_contract("straight", task, chosen, robot, graph)
-    contract = write_policy(export._to_onnx(graph, contract), contract, path)
+    contract = write_policy(export.to_onnx(graph, contract), contract, path)
     assert contract.envelope.max_age_s and contract.envelope.robot_sha256 == robot.sha256
     session = onnxruntime.InferenceSession(path)
     usual = {port.name: at_rest(port.shape, port.name) for port in contract.inputs}

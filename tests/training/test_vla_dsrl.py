@@ -13,7 +13,7 @@ import torch
 from rlstack.errors import UserError
 from rlstack.policies import load_policy, write_policy
 from rlstack.training.algorithms.vla_dsrl import VLADSRL, VLADSRLSettings
-from rlstack.training.export import TOLERANCE, PolicyGraph, _to_onnx, compare, make_contract
+from rlstack.training.export import TOLERANCE, PolicyGraph, compare, make_contract, to_onnx
 from rlstack.training.language.flow import Flow
 from rlstack.training.language.steering import SteeredActor, seen_by_steering, steered
 from tests.training.test_vla import PANDA, SMALL, TASK, environment, few_starts, pretrained
@@ -76,12 +76,33 @@ def test_policy_and_its_file_are_the_flow_with_the_chosen_noise(each_step: bool,
     graph = PolicyGraph(TASK.pipeline(PANDA), actor, TASK.inputs)
     contract = make_contract("words", "table_push", TASK, PANDA, graph, training={}, evaluation={})
     file = tmp_path / "policy.onnx"
-    write_policy(_to_onnx(graph, contract), contract, file)
+    write_policy(to_onnx(graph, contract), contract, file)
     assert compare(graph, contract, file, PANDA, observations=50) < TOLERANCE
     plain = PolicyGraph(TASK.pipeline(PANDA), one.policy, TASK.inputs)
     before = make_contract("words", "table_push", TASK, PANDA, plain, training={}, evaluation={})
     assert replace(load_policy(file, robot=PANDA).contract, sha256="") == before
     assert compare(plain, before, file, PANDA, observations=10) > 1e-4, "noise changes commands"
+
+
+def test_goes_on_from_a_policy_file(run: str, tmp_path: Path) -> None:
+    one = VLADSRL(replace(DSRL, pretrained=run), environment(1))
+    one.open(tmp_path)
+    with torch.no_grad():  # unlike what a new network begins with
+        for weight in one.policy.parameters():
+            weight.mul_(1.3).add_(0.01)
+        one.policy.normalise_by(*(100.0 * torch.rand(4, *shape) for shape in ((19,), (1, 16, 16, 3), (3,))))
+    graph = PolicyGraph(TASK.pipeline(PANDA), one.policy, TASK.inputs)
+    contract = make_contract("words", "table_push", TASK, PANDA, graph, training={}, evaluation={})
+    file = tmp_path / "policy.onnx"
+    write_policy(to_onnx(graph, contract), contract, file)
+    other = VLADSRL(replace(DSRL, pretrained=str(file)), environment(1))
+    other.load_pretrained()
+    unused = {"head.noise.weight", "head.noise.bias"}  # of samples of other algorithms
+    for name, weight in one.policy.state_dict().items():
+        if name not in unused:
+            assert torch.equal(weight, other.policy.state_dict()[name]), name
+    with pytest.raises(UserError, match=r"policy.onnx does not fit: its graph is that of another network"):
+        VLADSRL(replace(DSRL, chunk=3, pretrained=str(file)), environment(1)).load_pretrained()
 
 
 def test_refuses_heads_without_noise(run: str) -> None:

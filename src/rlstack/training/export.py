@@ -208,7 +208,7 @@ def export_policy(graph: PolicyGraph, contract: Contract, robot: RobotSpec, path
         UserError: The file would differ from the training policy by more than ``TOLERANCE``, or cannot be written;
             an existing file at ``path`` stays unchanged.
     """
-    model = _to_onnx(graph, contract)
+    model = to_onnx(graph, contract)
     with TemporaryDirectory() as folder:
         trial = Path(folder) / path.name
         write_policy(model, contract, trial)
@@ -261,7 +261,7 @@ def _drawn(port: Port, shape: tuple[int, ...], rng: np.random.Generator) -> NDAr
     return rng.integers(0, 256, shape).astype(float) if port.picture is not None else rng.normal(0.0, 0.5, shape)
 
 
-def _to_onnx(graph: PolicyGraph, contract: Contract) -> onnx.ModelProto:
+def to_onnx(graph: PolicyGraph, contract: Contract) -> onnx.ModelProto:
     """Return the graph as ONNX.
 
     Raises:

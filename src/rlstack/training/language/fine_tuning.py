@@ -16,6 +16,7 @@ from rlstack.tasks.core.curriculum import SuccessCurriculum
 from rlstack.tasks.core.learning_environment import LearningEnvironment
 from rlstack.training.algorithm import Actor
 from rlstack.training.language.actor import LanguageActor, PolicySettings, layout_of
+from rlstack.training.language.file_weights import weights_of_file
 from rlstack.training.language.rollouts import Rollouts, check_sparse
 from rlstack.training.run_folder import load_checkpoint
 
@@ -25,7 +26,8 @@ class FineTuningSettings(PolicySettings):
     """Settings of learning from one's own trials; network, head and chunk are those of the run to go on from."""
 
     pretrained: str = value("")
-    """Folder of the run to go on from, of vla_sft or another algorithm of this family; empty: from the checkpoint."""
+    """Folder of the run to go on from, of vla_sft or another algorithm of this family, or its policy file; empty: from
+    the checkpoint."""
     curriculum: bool = False
     """Whether trials of a kind that succeeds about half the time come more often; see
     :class:`rlstack.tasks.core.curriculum.SuccessCurriculum`."""
@@ -81,7 +83,7 @@ class FineTuning:
         if not self._loaded:
             whole = self.policy.settings.checkpoint
             if self._pretrained or not (whole.folder and whole.statistics == "checkpoint"):
-                self.policy.load_state_dict(_weights_of(self._pretrained, self.policy))
+                self.policy.load_state_dict(_weights_of(self._pretrained, self.policy, self.environment))
             self._loaded = True
             self.refer()
 
@@ -108,8 +110,8 @@ class FineTuning:
         self.rollouts.observation = state["observation"]
 
 
-def _weights_of(pretrained: str, policy: LanguageActor) -> dict[str, Any]:
-    """Return the best policy's weights of a run, or the latest if it has evaluated none.
+def _weights_of(pretrained: str, policy: LanguageActor, environment: Any) -> dict[str, Any]:
+    """Return the weights of a policy file, of a run's best policy, or of its latest if it has evaluated none.
 
     Raises:
         UserError: No run is named, or its policy is missing or does not fit.
@@ -120,6 +122,8 @@ def _weights_of(pretrained: str, policy: LanguageActor) -> dict[str, Any]:
             f"{where} is empty: name the folder of a run of vla_sft on this task, such as runs/table_push-001. A"
             " checkpoint without such a run needs its own statistics (checkpoint: {statistics: checkpoint})."
         )
+    if Path(pretrained).is_file():
+        return weights_of_file(Path(pretrained), policy, environment)
     state = load_checkpoint(Path(pretrained))
     learned = state["algorithm"]
     best = state.get("best") or {}

@@ -15,7 +15,7 @@ from rlstack.errors import UserError
 from rlstack.policies import write_policy
 from rlstack.training.algorithms.vla_dsrl import VLADSRL, VLADSRLSettings
 from rlstack.training.algorithms.vla_sft import VLASFT, VLASFTSettings
-from rlstack.training.export import TOLERANCE, PolicyGraph, _to_onnx, compare, make_contract
+from rlstack.training.export import TOLERANCE, PolicyGraph, compare, make_contract, to_onnx
 from rlstack.training.language.actor import LanguageActor, PolicySettings
 from rlstack.training.language.checkpoints.opening import CheckpointSettings
 from rlstack.training.language.supervised import Lesson
@@ -177,7 +177,7 @@ def test_learns_demonstrations_then_is_steered_and_is_a_policy_file(
     graph = PolicyGraph(TASK.pipeline(PANDA), one.actor(), TASK.inputs)
     contract = make_contract("words", "table_push", TASK, PANDA, graph, training={}, evaluation={})
     file = tmp_path / "policy.onnx"
-    write_policy(_to_onnx(graph, contract), contract, file)
+    write_policy(to_onnx(graph, contract), contract, file)
     assert compare(graph, contract, file, PANDA, observations=20) < TOLERANCE
     save_checkpoint(tmp_path, {"algorithm": one.state_dict()})
     steering = VLADSRLSettings(checkpoint=of_checkpoint, chunk=3, rollout=2, warm_up=0, batch=4, hidden=(8,))

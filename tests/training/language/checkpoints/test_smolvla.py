@@ -18,7 +18,7 @@ from rlstack.policies import write_policy
 from rlstack.policies.limits import ORDINARY
 from rlstack.training.algorithms.vla_ppo import VLAPPO, VLAPPOSettings
 from rlstack.training.algorithms.vla_sft import VLASFT, VLASFTSettings
-from rlstack.training.export import TOLERANCE, PolicyGraph, _to_onnx, compare, make_contract
+from rlstack.training.export import TOLERANCE, PolicyGraph, compare, make_contract, to_onnx
 from rlstack.training.language.actor import LanguageActor, Layout, PolicySettings
 from rlstack.training.language.checkpoints.opening import CheckpointSettings
 from rlstack.training.language.supervised import Lesson
@@ -193,7 +193,7 @@ def test_goes_on_by_demonstrations_then_by_trials_and_into_a_policy_file(
     graph = PolicyGraph(TASK.pipeline(PANDA), one.actor(), TASK.inputs)
     contract = make_contract("words", "table_push", TASK, PANDA, graph, training={}, evaluation={})
     file = tmp_path / "policy.onnx"
-    write_policy(_to_onnx(graph, contract), contract, file)
+    write_policy(to_onnx(graph, contract), contract, file)
     assert compare(graph, contract, file, PANDA, observations=50) < TOLERANCE
     save_checkpoint(tmp_path, {"algorithm": one.state_dict()})
     tuned = VLAPPOSettings(checkpoint=of_checkpoint, chunk=3, rollout=2, warm_up=0, batch=4, pretrained=str(tmp_path))
