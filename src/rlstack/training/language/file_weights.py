@@ -46,10 +46,12 @@ def weights_of_file(path: Path, policy: LanguageActor, environment: Any) -> dict
     for name, tensor in twin.state_dict().items():
         if tensor.is_floating_point() and not name.startswith(_EXACT):
             tensor.copy_(torch.rand(tensor.shape, generator=draw) + 0.5)
-    pipeline = environment.task.pipeline(robot)
+    graph = PolicyGraph(environment.task.pipeline(robot), twin, names)
+    if {port.name: port.shape for port in contract.state} != graph.memory:
+        raise _misfit(path, "it has another chunk, task or state")
     with TemporaryDirectory() as folder:
         other = Path(folder) / path.name
-        write_policy(to_onnx(PolicyGraph(pipeline, twin, names), contract), contract, other)
+        write_policy(to_onnx(graph, contract), contract, other)
         known, held = _constants(other), _constants(path)
     if [(place, array.shape) for place, array in known] != [(place, array.shape) for place, array in held]:
         raise _misfit(path, "its graph is that of another network")
@@ -65,7 +67,7 @@ def weights_of_file(path: Path, policy: LanguageActor, environment: Any) -> dict
             weight = torch.from_numpy(theirs.reshape(tuple(shape)).copy())
             found[name] = weight.T.contiguous() if turned else weight
     twin.load_state_dict(found)
-    apart = compare(PolicyGraph(pipeline, twin, names), contract, path, robot, observations=_TRIED)
+    apart = compare(graph, contract, path, robot, observations=_TRIED)
     if not apart <= TOLERANCE:
         raise _misfit(path, f"weights read from it make commands that differ by {apart:.1e} of their range")
     return found
