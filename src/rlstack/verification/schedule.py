@@ -6,6 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from rlstack.view.recording import ReplayedTrial
+
+OnColumn = Callable[[str, Sequence[tuple[str, str]], Sequence[ReplayedTrial]], None]
+"""Takes a column's name, titles and values of its figures, and trials of it."""
 PRIOR_S = 5.0
 """Weight of the expected times against the measured ones at the beginning."""
 

@@ -27,14 +27,13 @@ from rlstack.verification.parallel import run_trials
 from rlstack.verification.reality import REFINEMENTS, SUCCESS, Axis, Conditions
 from rlstack.verification.report import OVER_TOPICS
 from rlstack.verification.runner import take
-from rlstack.verification.schedule import Counts, Part, Progress, Seconds
+from rlstack.verification.schedule import Counts, OnColumn, Part, Progress, Seconds
 from rlstack.verification.scores import Score
 from rlstack.verification.training_evaluation import Evaluation
 from rlstack.verification.trial_records import TrialRecord
 from rlstack.view.recording import Recording, ReplayedTrial
 
 OnProgress = Callable[[str, int, int], None]
-OnColumn = Callable[[str, Sequence[tuple[str, str]], Sequence[ReplayedTrial]], None]
 Records = Mapping[str, tuple[TrialRecord, Mapping[str, Any]]]
 """By column: the policy's record, and the baselines' records by name."""
 
@@ -71,8 +70,7 @@ class Request:
         replay: Whether to make a film and a replay of trials.
         report: Called with how far the verification is.
         on_progress: Called with a part's name, the number done, and the total.
-        on_column: Called with the name of a column that is complete, titles and values of its figures, and trials of it
-            to watch.
+        on_column: Called with a complete column's name, titles and values of its figures, and trials to watch.
     """
 
     policy: Path | None
