@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -12,6 +13,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from rlstack.bringup.progress_lines import duration
 from rlstack.errors import UserError, unknown_name
 from rlstack.view.watching import person_watches
 
@@ -75,13 +77,16 @@ class DemoRecord:
         if longest is not None:
             settings["episode_s"] = longest
         task = metadata.task_called(self.task, settings, "" if policy is None else f"{self.policy}: task_settings")
-        kept = [0]
+        kept, begun_s = [0], time.monotonic()
 
         def print_episode(ended: recording.EpisodeResult) -> None:
             kept[0] += ended.number is not None
             length = f"{ended.frames} frames, {ended.frames / task.rate_hz:.2f} s"
             what = f"not kept: {ended.why}" if ended.number is None else f"episode {ended.number}"
-            print(f"{what}, {length} ({kept[0]} of {self.episodes})", file=sys.stderr, flush=True)
+            far, rest = f"{kept[0]} of {self.episodes}", self.episodes - kept[0]
+            if kept[0] and rest and not self.teleop:  # an operator takes the time that it takes
+                far += f", about {duration((time.monotonic() - begun_s) / kept[0] * rest)} left"
+            print(f"{what}, {length} ({far})", file=sys.stderr, flush=True)
 
         options: dict[str, Any] = {"seed": self.seed, "keep_failures": self.keep_failures, "on_episode": print_episode}
         with _viewer(self.view) as show, _demonstrator(self, robot, task, policy, show) as decide:
