@@ -80,7 +80,7 @@ def _constants(path: Path) -> list[tuple[str, np.ndarray[Any, Any]]]:
     """
     graph = onnx.load(path).graph
     held = {one.name: numpy_helper.to_array(one) for one in graph.initializer}
-    nodes = []
+    nodes: list[tuple[str, Any]] = []
     for node in graph.node:
         if node.op_type == "Identity" and node.input[0] in held:
             held[node.output[0]] = held[node.input[0]]
