@@ -62,7 +62,10 @@ def policy(model: Any, environment: Any) -> Any:
 @pytest.mark.integration
 @pytest.mark.parametrize(
     ("task", "steps", "settings"),
-    [("base_navigation", 20_000, {"maps": {"count": 8}, "episode_s": 20.0}), ("arm_reach", 30_000, {})],
+    [
+        ("base_navigation", 20_000, {"maps": {"count": 8}, "episode_s": 20.0}),
+        pytest.param("arm_reach", 30_000, {}, marks=pytest.mark.learning),
+    ],
 )
 def test_the_example_learns_other_kinds(example: ModuleType, task: str, steps: int, settings: dict[str, Any]) -> None:
     model, environment = example.learn(task, 1000.0, robots=32, steps=steps, **settings)
