@@ -21,7 +21,7 @@ from rlstack.tasks.catalog.table_push import TablePushTask
 from rlstack.tasks.manipulator.trials import ArmNoise
 from rlstack.verification.manipulation_score import score_arm
 from rlstack.verification.manipulation_trials import judged
-from rlstack.verification.task_verification import Request
+from rlstack.verification.request import Request
 from rlstack.verification.trial_records import ManipulationRecord
 from tests.kinds.manipulator.guard_loop import panda
 from tests.support.arms import write_posture_policy

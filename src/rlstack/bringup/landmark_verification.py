@@ -21,9 +21,10 @@ from rlstack.verification.landmark_plots import draw_landmark_trials
 from rlstack.verification.landmark_reality import landmark_axes
 from rlstack.verification.landmark_trials import LandmarkLog, LandmarkRecord, LandmarkSimulator, seek, world_of
 from rlstack.verification.reality import Axis
+from rlstack.verification.request import Request
 from rlstack.verification.schedule import Counts, Seconds
 from rlstack.verification.scores import Figure, Score, mean, run_figures, share
-from rlstack.verification.task_verification import ColumnPlan, Records, Request, supporting
+from rlstack.verification.task_verification import ColumnPlan, Records, supporting
 from rlstack.verification.training_evaluation import Evaluation
 from rlstack.view.recording import Recording, ReplayedTrial, choose
 

@@ -26,8 +26,9 @@ from rlstack.verification.reality_plots import draw_reality
 from rlstack.verification.reality_runner import RealityGrid
 from rlstack.verification.replay import make_replay
 from rlstack.verification.report import Column, Replay, Verification, environment
+from rlstack.verification.request import Request
 from rlstack.verification.schedule import OnColumn, Progress, Schedule
-from rlstack.verification.task_verification import REPORT, ColumnPlan, Request, TaskVerification, known_planners
+from rlstack.verification.task_verification import REPORT, ColumnPlan, TaskVerification, known_planners
 from rlstack.verification.training_evaluation import verification_of
 from rlstack.verification.transfer import TransferTable, aligned
 from rlstack.view.recording import ReplayedTrial

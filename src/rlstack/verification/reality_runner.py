@@ -18,8 +18,9 @@ from rlstack.processes import die_with_parent
 from rlstack.sim.vector import BATCH
 from rlstack.verification.parallel import workers_for
 from rlstack.verification.reality import Axis, AxisResult, Margin, Point, Reality, find_margin, with_margins
+from rlstack.verification.request import Request
 from rlstack.verification.runner import take
-from rlstack.verification.task_verification import MARGINS, Request, TaskVerification
+from rlstack.verification.task_verification import MARGINS, TaskVerification
 from rlstack.verification.training_evaluation import verification_of
 
 NO_MARGINS = ("none",)

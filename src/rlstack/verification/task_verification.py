@@ -1,4 +1,4 @@
-"""Base class by which a task declares its verification, with the request, trial counts and column plans.
+"""Base class by which a task declares its verification, with the plans of its columns.
 
 A task names its :class:`TaskVerification` in its ``verification``: a kind of robot, which has a part of that name, or
 ``module:OBJECT``.
@@ -6,12 +6,10 @@ A task names its :class:`TaskVerification` in its ``verification``: a kind of ro
 
 from __future__ import annotations
 
-import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, ClassVar
 
 from rlstack.control.navigation import PLANNERS
@@ -26,14 +24,14 @@ from rlstack.verification.drawing import Plot
 from rlstack.verification.parallel import run_trials
 from rlstack.verification.reality import REFINEMENTS, SUCCESS, Axis, Conditions
 from rlstack.verification.report import OVER_TOPICS
+from rlstack.verification.request import Request
 from rlstack.verification.runner import take
-from rlstack.verification.schedule import Counts, OnColumn, Part, Progress, Seconds
+from rlstack.verification.schedule import Counts, Part, Seconds
 from rlstack.verification.scores import Score
 from rlstack.verification.training_evaluation import Evaluation
 from rlstack.verification.trial_records import TrialRecord
 from rlstack.view.recording import Recording, ReplayedTrial
 
-OnProgress = Callable[[str, int, int], None]
 Records = Mapping[str, tuple[TrialRecord, Mapping[str, Any]]]
 """By column: the policy's record, and the baselines' records by name."""
 
@@ -43,81 +41,6 @@ MARGINS = "margins"
 
 REPORT = "plots, film and replay"
 """Likewise of what the report shows."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """A checked request for a verification.
-
-    Args:
-        policy: The policy file; None: a planner alone.
-        given: The policy file as typed by the user.
-        loaded: The policy, loaded for ``robot``.
-        sha256: SHA-256 of its bytes.
-        driver: A planner to verify instead, which may use the policy file; empty: the policy.
-        task: The policy's task, or the task whose maps the planner drives.
-        task_name: Its name.
-        robot: The robot.
-        named: The robot's name or file, as nodes load it.
-        robot_option: The value of ``--robot``.
-        names: ``batch`` and other simulators, all of them installed.
-        topics: Whether to run over topics as well.
-        episodes: Trials in every simulator; None takes the default.
-        seed: Seed of starts, disturbances and noise.
-        drivers: Classical planners to compare with; None takes the task's.
-        thorough: Whether to run the large numbers of trials.
-        margins: Axes of the reality grid to measure; None: all; ``("none",)``: none.
-        replay: Whether to make a film and a replay of trials.
-        report: Called with how far the verification is.
-        on_progress: Called with a part's name, the number done, and the total.
-        on_column: Called with a complete column's name, titles and values of its figures, and trials to watch.
-    """
-
-    policy: Path | None
-    given: str
-    loaded: Any
-    sha256: str
-    driver: str = ""
-    task: Any
-    task_name: str
-    robot: RobotSpec
-    named: str
-    robot_option: str
-    names: tuple[str, ...]
-    topics: bool
-    episodes: int | None
-    seed: int
-    drivers: tuple[str, ...] | None = None
-    thorough: bool = False
-    margins: tuple[str, ...] | None = None
-    replay: bool = True
-    report: Callable[[Progress], None] | None = None
-    on_progress: OnProgress | None = None
-    on_column: OnColumn | None = None
-
-    @property
-    def name(self) -> str:
-        """Name of the policy or planner."""
-        return self.driver or str(self.loaded.contract.name)
-
-    def progress_of(self, column: str) -> Callable[[int, int], None] | None:
-        """Return a column's progress callback, called with the number done and the total."""
-        report = self.on_progress
-        return None if report is None else lambda done, count: report(column, done, count)
-
-    @property
-    def command(self) -> str:
-        """The command that reproduces the verification."""
-        typed = ["rlstack", "verify", *([self.given] if self.given else [])]
-        typed += ["--driver", self.driver, "--task", self.task_name] if self.driver else []
-        typed += ["--backends", ",".join(self.names), "--seed", str(self.seed)]
-        typed += ["--episodes", str(self.episodes)] if self.episodes is not None else []
-        typed += ["--thorough"] if self.thorough else []
-        typed += ["--robot", self.robot_option] if self.robot_option else []
-        typed += ["--drivers", ",".join(self.drivers)] if self.drivers is not None else []
-        typed += ["--margins", ",".join(self.margins)] if self.margins is not None else []
-        typed += [] if self.replay else ["--no-replay"]
-        return shlex.join([*typed, *([] if self.topics else ["--no-topics"])])
 
 
 @dataclass(frozen=True, kw_only=True)

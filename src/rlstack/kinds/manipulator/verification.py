@@ -30,9 +30,10 @@ from rlstack.verification.manipulation_score import score_arm
 from rlstack.verification.manipulation_simulator import ManipulationSimulator, world_of
 from rlstack.verification.manipulation_trials import ManipulationLog, check_fits, held_out, manipulate
 from rlstack.verification.reality import Axis
+from rlstack.verification.request import Request
 from rlstack.verification.schedule import Counts, Seconds
 from rlstack.verification.scores import Score
-from rlstack.verification.task_verification import ColumnPlan, Records, Request, TaskVerification, supporting
+from rlstack.verification.task_verification import ColumnPlan, Records, TaskVerification, supporting
 from rlstack.verification.training_evaluation import Evaluation
 from rlstack.verification.trial_records import ManipulationRecord
 from rlstack.view.recording import Recording, ReplayedTrial, choose

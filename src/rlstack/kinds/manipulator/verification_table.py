@@ -10,9 +10,9 @@ from rlstack.tasks.manipulator.trials import ArmTrials
 from rlstack.verification.instructed import VERIFIED, InstructedVerification
 from rlstack.verification.manipulation_score import score_arm
 from rlstack.verification.manipulation_trials import held_out
+from rlstack.verification.request import Request
 from rlstack.verification.schedule import Counts, Seconds
 from rlstack.verification.scores import Score
-from rlstack.verification.task_verification import Request
 from rlstack.verification.trial_records import ManipulationRecord
 
 _WITHIN = 0.05

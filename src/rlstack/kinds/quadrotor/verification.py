@@ -25,11 +25,12 @@ from rlstack.verification.flight_score import score_flights
 from rlstack.verification.flight_trials import rollout
 from rlstack.verification.reality import Axis, Conditions
 from rlstack.verification.recordings import record_flights, replay_flights
+from rlstack.verification.request import Request
 from rlstack.verification.runner import take
 from rlstack.verification.scenario_description import describe_disturbances, describe_paths, describe_starts
 from rlstack.verification.schedule import Counts, Seconds
 from rlstack.verification.scores import Score
-from rlstack.verification.task_verification import ColumnPlan, Records, Request, TaskVerification
+from rlstack.verification.task_verification import ColumnPlan, Records, TaskVerification
 from rlstack.verification.training_evaluation import Evaluation
 from rlstack.verification.trial_records import FlightRecord
 from rlstack.view.recording import Recording, ReplayedTrial, choose

@@ -17,6 +17,7 @@ from rlstack.sim.vector import BATCH
 from rlstack.tasks.core.trained_task import changed_settings, trained_task
 from rlstack.tasks.quadruped.scene import StandTrials, draw_trials
 from rlstack.verification.jointed_recordings import SIMULATOR, column_in_engine, record_in_engine, replay_jointed
+from rlstack.verification.request import Request
 from rlstack.verification.schedule import Counts
 from rlstack.verification.scores import (
     Figure,
@@ -26,7 +27,7 @@ from rlstack.verification.scores import (
     run_figures,
     share,
 )
-from rlstack.verification.task_verification import ColumnPlan, Records, Request, TaskVerification
+from rlstack.verification.task_verification import ColumnPlan, Records, TaskVerification
 from rlstack.verification.training_evaluation import Evaluation
 from rlstack.view.recording import Recording, ReplayedTrial, choose
 

@@ -27,15 +27,10 @@ from rlstack.verification.navigation_score import score_baseline, score_drives
 from rlstack.verification.navigation_trials import BATCH_SIZE, drive
 from rlstack.verification.reality import Axis
 from rlstack.verification.recordings import record_drives, replay_drives
+from rlstack.verification.request import Request
 from rlstack.verification.schedule import Counts, Seconds
 from rlstack.verification.scores import Score
-from rlstack.verification.task_verification import (
-    ColumnPlan,
-    Records,
-    Request,
-    TaskVerification,
-    known_planners,
-)
+from rlstack.verification.task_verification import ColumnPlan, Records, TaskVerification, known_planners
 from rlstack.verification.training_evaluation import Evaluation
 from rlstack.verification.trial_records import NavigationRecord
 from rlstack.view.recording import Recording, ReplayedTrial

@@ -26,8 +26,9 @@ from rlstack.tasks.catalog.base_crowd import CrowdTask, PedestrianSettings
 from rlstack.verification.crowd_trials import drive_among_people
 from rlstack.verification.navigation_episodes import NavigationEpisodes
 from rlstack.verification.reality import SUCCESS, Axis
+from rlstack.verification.request import Request
 from rlstack.verification.schedule import Counts
-from rlstack.verification.task_verification import ColumnPlan, Request, known_planners, supporting
+from rlstack.verification.task_verification import ColumnPlan, known_planners, supporting
 from rlstack.verification.training_evaluation import Evaluation
 
 MORE, MORE_PEOPLE = 1.5, f"{BATCH}, more people"

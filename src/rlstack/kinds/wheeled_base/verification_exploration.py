@@ -28,16 +28,10 @@ from rlstack.verification.drawing import Plot
 from rlstack.verification.exploration_plots import draw_exploration
 from rlstack.verification.exploration_score import score_exploration
 from rlstack.verification.exploration_trials import explore_floors, explore_grids
+from rlstack.verification.request import Request
 from rlstack.verification.schedule import Counts
 from rlstack.verification.scores import Score
-from rlstack.verification.task_verification import (
-    ColumnPlan,
-    Records,
-    Request,
-    TaskVerification,
-    known_planners,
-    supporting,
-)
+from rlstack.verification.task_verification import ColumnPlan, Records, TaskVerification, known_planners, supporting
 from rlstack.verification.training_evaluation import Evaluation
 from rlstack.verification.trial_records import ExplorationRecord
 

@@ -18,9 +18,10 @@ from rlstack.verification.race_baseline import NAME
 from rlstack.verification.race_plots import draw_races
 from rlstack.verification.race_score import score_races
 from rlstack.verification.race_trials import race
+from rlstack.verification.request import Request
 from rlstack.verification.schedule import Counts
 from rlstack.verification.scores import Score
-from rlstack.verification.task_verification import ColumnPlan, Records, Request, TaskVerification, supporting
+from rlstack.verification.task_verification import ColumnPlan, Records, TaskVerification, supporting
 from rlstack.verification.training_evaluation import Evaluation
 from rlstack.verification.trial_records import RaceRecord
 
