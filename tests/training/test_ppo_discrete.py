@@ -17,7 +17,8 @@ from rlstack.tasks.catalog.base_exploration import ExplorationObservation, Explo
 from rlstack.tasks.catalog.quadrotor_hover import HoverTask
 from rlstack.tasks.wheeled_base.exploration.setting import ExplorationSetting
 from rlstack.training import run
-from rlstack.training.algorithms.ppo_discrete import DiscretePPO, DiscretePPOSettings, multiplies_halves
+from rlstack.training.algorithms.ppo_discrete import DiscretePPO, DiscretePPOSettings
+from rlstack.training.networks import multiplies_halves
 from rlstack.training.recipe import Recipe, Selection
 from rlstack.verification.exploration_trials import explore_grids
 

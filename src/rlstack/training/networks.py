@@ -20,6 +20,12 @@ _WIDE = math.sqrt(3.0)
 """Gain of a hidden layer's initial weights."""
 
 
+def multiplies_halves(device: torch.device) -> bool:
+    """Return whether bfloat16 is fast there: on a GPU, and on processors with instructions for it."""
+    known = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
+    return device.type != "cpu" or bool(known and known())
+
+
 class Normalised(nn.Module):
     """A module that normalises observations by their mean and standard deviation.
 

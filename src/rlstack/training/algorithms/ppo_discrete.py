@@ -21,7 +21,7 @@ from rlstack.errors import UserError
 from rlstack.schema import value
 from rlstack.tasks.core.learning_environment import LearningEnvironment
 from rlstack.training.algorithm import Actor, IterationResult, NotFinite, RolloutTotals, check_finite, check_widths
-from rlstack.training.networks import Network
+from rlstack.training.networks import Network, multiplies_halves
 from rlstack.training.optimisers import Adam
 
 _NEVER = 1e4
@@ -63,12 +63,6 @@ class DiscretePPOSettings:
 
     def __post_init__(self) -> None:
         check_widths(self, "hidden", "critic_hidden")
-
-
-def multiplies_halves(device: torch.device) -> bool:
-    """Return whether bfloat16 is fast there: on a GPU, and on processors with instructions for it."""
-    known = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
-    return device.type != "cpu" or bool(known and known())
 
 
 class MaskedActor(Actor):

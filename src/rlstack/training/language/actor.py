@@ -24,15 +24,16 @@ from rlstack.training.language.heads import HeadName, make_head
 from rlstack.training.language.meanings import meanings
 from rlstack.training.language.network import Network, NetworkSettings
 from rlstack.training.language.tokeniser import Tokeniser
-from rlstack.training.networks import Normalised
+from rlstack.training.networks import Normalised, multiplies_halves
 
 Precision = Literal["float32", "bfloat16"]
 
 
 @contextmanager
 def reduced(precision: Precision) -> Iterator[None]:
-    """Run convolutions and products in a precision; bfloat16 needs a processor that has it, or is slow."""
-    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bfloat16"):
+    """Run convolutions and products in a precision: in float32 on a processor without bfloat16, which is slow there."""
+    half = precision == "bfloat16" and multiplies_halves(torch.device("cpu"))
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=half):
         yield
 
 
@@ -102,7 +103,7 @@ class PolicySettings:
     """Actions planned, and executed before the next plan."""
     precision: Precision = "float32"
     """Of convolutions and matrix products in training; bfloat16 is twice as fast on processors that have it, such as
-    those with AVX-512 BF16."""
+    those with AVX-512 BF16, and is float32 on others."""
 
 
 class LanguageActor(PlanningActor):

@@ -14,7 +14,6 @@ import torch
 
 from rlstack.files import write_atomically
 from rlstack.interfaces.signals import INSTRUCTION_BYTES
-from rlstack.training.algorithms.ppo_discrete import multiplies_halves
 from rlstack.training.language.actor import LanguageActor, Layout
 from rlstack.training.language.network import NetworkSettings
 from rlstack.training.language.supervised import Lesson, Supervised, SupervisedSettings
@@ -38,7 +37,7 @@ SETTINGS = SupervisedSettings(
     head="regression",
     chunk=CHUNK,
     batch=64,
-    precision="bfloat16" if multiplies_halves(torch.device("cpu")) else "float32",
+    precision="bfloat16",
     labels=1.0,
     looking=0.08,
     brightness=0.0,
