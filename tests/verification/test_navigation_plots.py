@@ -6,6 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rlstack.sim.maps.generate import HELD_OUT_SEEDS, draw_map
+from rlstack.sim.maps.pool import MOST_CIRCLES
 from rlstack.verification.animation import FRAMES, AnimatedDrive, animate, seen_points
 from rlstack.verification.map_drawing import corners_of
 from rlstack.verification.navigation_plots import NavigationColumn, draw_drives, notable
@@ -79,3 +81,10 @@ def test_corners_of_a_box() -> None:
         [[0.9, 2.5], [0.9, 1.5], [1.1, 1.5], [1.1, 2.5]],
         atol=1e-12,
     )
+
+
+def test_a_map_with_more_circles_than_most_is_seen_whole() -> None:
+    drawn = draw_map("chairs", HELD_OUT_SEEDS[7], difficulty=1.0, radius_m=0.1)
+    assert len(drawn.circles) > MOST_CIRCLES
+    points = seen_points(ROBOT, drawn, np.array([drawn.start]), None)
+    assert np.isfinite(points).any()

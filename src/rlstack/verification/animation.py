@@ -153,7 +153,8 @@ def seen_points(robot: WheeledBase, drawn: FloorMap, pose: Array, people: NDArra
     lidar = robot.lidars.get("scan")
     if lidar is None:
         return np.full((len(pose), 1, 2), np.nan)
-    boxes, circles = (np.tile(rows(drawn), (len(pose), 1)) for rows in (box_rows, circle_rows))
+    rows = box_rows(drawn, max(len(drawn.boxes), 1)), circle_rows(drawn, max(len(drawn.circles), 1))
+    boxes, circles = (np.tile(row, (len(pose), 1)) for row in rows)  # chairs have more legs than other maps circles
     if people is not None:
         moving = np.concatenate([people, np.zeros((*people.shape[:2], 2))], axis=2)
         circles = np.concatenate([circles, moving.reshape(len(pose), -1).astype(np.float32)], axis=1)
