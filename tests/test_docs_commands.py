@@ -188,6 +188,7 @@ CHEAP = ("new ", "init ", "model ", "world ", "policies", "show ", "completion "
 def test_cheap_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the pages of tutorials and of one's own files, in the order in which a reader types them."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))  # a task's folder is added, and other tests have their own
     pages = ["docs/workspace.md", *(f"docs/tutorials/my-{what}.md" for what in ("drone", "arm", "base"))]
     ran = 0
     for page in pages:
@@ -201,4 +202,6 @@ def test_cheap_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
                 ran += 1
                 for made in (*tmp_path.glob("my_*.yaml"),) if page == pages[0] and words[1] == "init" else ():
                     made.unlink()  # the tutorials have their own
+    for path in tmp_path.glob("*.py"):  # what was imported of them is forgotten
+        sys.modules.pop(path.stem, None)
     assert ran >= 10

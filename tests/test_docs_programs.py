@@ -93,6 +93,7 @@ RUN: dict[str, tuple[Callable[[str], None], str]] = {
     "docs/environments.md python 0": (_nothing, "gymnasium"),
     "docs/environments.md python 1": (_nothing, "gymnasium"),
     "docs/navigation.md python 0": (_plans, ""),
+    "docs/recording.md python 0": (_nothing, "mcap"),
     "docs/training.md python 0": (_nothing, "gymnasium"),
 }
 """What a program must print, and what it needs beside rlstack."""

@@ -82,4 +82,5 @@ def test_two_processes_learn_as_one_with_the_double_batch(tmp_path: Path) -> Non
     pairs = list(zip(learner.actor.parameters(), alone.actor.parameters(), before))
     assert max(float((new - old).detach().abs().max()) for _, new, old in pairs) > 1e-3
     for one, other, _ in pairs:
-        torch.testing.assert_close(one, other, rtol=0.0, atol=2e-5)
+        # sums of gradients are rounded in another order: 2.4e-5 on a processor without AVX-512
+        torch.testing.assert_close(one, other, rtol=0.0, atol=5e-5)
