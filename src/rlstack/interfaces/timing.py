@@ -191,9 +191,8 @@ class StampClock:
             self._rate, self._measured = stamps / arrivals, True
             self._anchor_ns = (stamp_ns, monotonic_ns)
         elif not self._measured and arrivals > 0:
-            self._rate = min(
-                stamps / arrivals, self._told_rate
-            )  # rough, but a slow simulation must not look stale at its start
+            # rough, but a slow simulation must not look stale at its start
+            self._rate = min(stamps / arrivals, self._told_rate)
         return arrival
 
     @property

@@ -23,6 +23,20 @@ class Polled:
     made: Any = None
 
 
+def listener_of(node: Any) -> Any:
+    """Return a node beside another one, of its name and ``_listener``, whose subscriptions no executor serves."""
+    import rclpy
+
+    return rclpy.create_node(
+        f"{node.get_name()}_listener",
+        namespace=node.get_namespace(),
+        context=node.context,
+        use_global_arguments=False,
+        enable_rosout=False,
+        start_parameter_services=False,
+    )
+
+
 class PolledTopics:
     """Subscriptions of a node that no executor serves.
 

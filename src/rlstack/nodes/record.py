@@ -21,6 +21,7 @@ from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.recorded import COMMANDERS, Selection
 from rlstack.nodes.parameters import Parameter
+from rlstack.nodes.polled_topics import listener_of
 from rlstack.nodes.recorded_facts import RecordedFacts, versions
 from rlstack.nodes.recorded_topic import RecordedTopic, quality_of
 from rlstack.nodes.runtime import ManagedNode
@@ -84,8 +85,6 @@ class RecordNode(ManagedNode):
         Raises:
             UserError: No folder is given, it exists, or it cannot be made.
         """
-        import rclpy
-
         given = self.parameters["out"]
         if not given:
             raise UserError("out: give a folder for the bag, which does not exist yet.")
@@ -98,14 +97,7 @@ class RecordNode(ManagedNode):
         self._selection = Selection(
             spaces or [self.get_namespace()], self.parameters["topics"], pictures=self.parameters["pictures"]
         )
-        self._listener = rclpy.create_node(
-            f"{self.get_name()}_listener",
-            namespace=self.get_namespace(),
-            context=self.context,
-            use_global_arguments=False,
-            enable_rosout=False,
-            start_parameter_services=False,
-        )
+        self._listener = listener_of(self)
         self.counts = {}
         self._recorded: dict[str, RecordedTopic] = {}
         self._refused: dict[str, str] = {}

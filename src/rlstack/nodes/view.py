@@ -16,7 +16,7 @@ from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.nodes.parameters import Parameter
-from rlstack.nodes.polled_topics import PolledTopics
+from rlstack.nodes.polled_topics import PolledTopics, listener_of
 from rlstack.nodes.runtime import ManagedNode
 from rlstack.nodes.service_call import ServiceCall
 from rlstack.nodes.view_goal import GoalHandle
@@ -64,19 +64,10 @@ class ViewNode(ManagedNode):
         Raises:
             UserError: viser is not installed, or the address cannot be listened on.
         """
-        import rclpy
-
         self._server = ViewServer(self.parameters["host"], self.parameters["port"], self.parameters["token"])
         scene = self._server.viser.scene
         scene.add_grid("/floor", _GRID_M, _GRID_M, cell_size=0.5, section_size=1.0, plane_opacity=0.0)
-        self._listener = rclpy.create_node(
-            f"{self.get_name()}_listener",
-            namespace=self.get_namespace(),
-            context=self.context,
-            use_global_arguments=False,
-            enable_rosout=False,
-            start_parameter_services=False,
-        )
+        self._listener = listener_of(self)
         self._polled = PolledTopics(self._listener, lambda topic, error: self.refuse(topic, str(error)))
         self._world = ViewedWorld(scene, self._polled)
         self._places, self._pushes = Places(self._polled), Pushes(self)
