@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,14 +19,14 @@ def benchmark() -> Any:
     return load_benchmark("malformed_messages")
 
 
-def test_a_quadrotors_nodes_survive_malformed_messages(_ros_environment: None, benchmark: Any, tmp_path: Path) -> None:
-    with benchmark.running(benchmark.systems(tmp_path)["quadrotor"]) as (executor, nodes):
-        sent, failures = benchmark.attack(executor, nodes, 20, 0)
+def test_a_quadrotors_nodes_survive_malformed_messages(_ros_environment: None, benchmark: Any) -> None:
+    with benchmark.running(benchmark.systems()["quadrotor"]) as (executor, nodes):
+        sent, failures = benchmark.attack(executor, nodes, 50, 0)
     assert sent > 400 and not failures
 
 
-def test_what_ends_a_callback_is_counted(_ros_environment: None, benchmark: Any, tmp_path: Path) -> None:
-    with benchmark.running(benchmark.systems(tmp_path)["quadruped"][1:2]) as (executor, nodes):
+def test_what_ends_a_callback_is_counted(_ros_environment: None, benchmark: Any) -> None:
+    with benchmark.running(benchmark.systems()["quadruped"][1:2]) as (executor, nodes):
         kind = topics.type_of(topics.GUARD_MODE)
 
         def fail(message: Any) -> None:

@@ -28,10 +28,11 @@ def arm(flight: Flight) -> Any:
 
 
 def test_a_second_policy_ends_the_flight_of_the_first_and_bars_arming(flight: Flight, listener: Listener) -> None:
+    intruder = flight.make("intruder")
     listener.until(lambda: flight.guard.guard.in_a_row > 20, "observations", 20.0)
     assert arm(flight).success
     listener.until(lambda: str(flight.guard.guard.mode) == "policy", "the policy's flight", 20.0)
-    flight.add("intruder")
+    flight.publish_from(intruder)
     listener.until(lambda: str(flight.guard.guard.mode) == "hover", "the guard's taking over", 20.0)
     assert flight.guard.guard.reason == f"2 nodes publish /{COMMANDS}: /intruder and /policy"
     listener.call(SetBool, topics.ARM, SetBool.Request(data=False))

@@ -53,12 +53,20 @@ class Flight:
         listener.node.create_timer(0.01, self.fly)
 
     def add(self, name: str) -> None:
+        """Let one more policy command."""
+        self.publish_from(self.make(name))
+
+    def make(self, name: str) -> Any:
+        """Return a new node, which takes a second on a slow machine: too long for a guard in flight."""
         context = rclpy.Context()
         rclpy.init(context=context)
-        node = rclpy.create_node(name, context=context, enable_rosout=False)
+        self.nodes.append(rclpy.create_node(name, context=context, enable_rosout=False))
+        return self.nodes[-1]
+
+    def publish_from(self, node: Any) -> None:
+        """Let a node command."""
         kind = topics.type_of(COMMANDS)
         self.policies.append(node.create_publisher(kind, COMMANDS, topics.quality("command")))
-        self.nodes.append(node)
 
     def fly(self) -> None:
         if not self.flies:

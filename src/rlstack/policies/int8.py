@@ -103,7 +103,7 @@ def _quantised(model: onnx.ModelProto, where: str) -> tuple[onnx.ModelProto, int
             nodes_to_quantize=chosen,
             op_types_to_quantize=["MatMul"],
             per_channel=True,
-            weight_type=QuantType.QInt8,
+            weight_type=QuantType.QUInt8,  # signed weights saturate 16-bit sums on processors with AVX2 and no VNNI
         )
         return onnx.load(after), len(chosen), weights
 
