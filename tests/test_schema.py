@@ -26,6 +26,12 @@ class Inner:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Deep:
+    inner: Inner = value(lambda: Inner(depth_m=2.0))
+    far_m: float = value(5.0, unit="m")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Outer:
     name: str
     count: int = value(3, at_least=1, at_most=10)
@@ -37,6 +43,7 @@ class Outer:
     many: tuple[int, ...] = ()
     nested: tuple[tuple[float, float], ...] = value((), at_least=0.0)
     inner: Inner = value(Inner)
+    deep: Deep = value(lambda: Deep(inner=Inner(depth_m=3.0), far_m=6.0))
     inners: tuple[Inner, ...] = ()
     by_name: dict[str, float] = dataclasses.field(default_factory=dict)
     maybe: int | None = None
@@ -90,6 +97,13 @@ def test_defaults_and_every_kind_of_value_load() -> None:
     )
     assert isinstance(loaded.rate_hz, float)
     assert schema.load(Outer, {"name": "n", "maybe": None}, "f") == Outer(name="n")
+
+
+@pytest.mark.parametrize("given", [{}, {"far_m": 7.0}, {"inner": {}}, {"inner": {"depth_m": 4.0}}])
+def test_what_a_nested_mapping_omits_is_as_in_its_fields_default(given: dict[str, Any]) -> None:
+    loaded = schema.load(Outer, {"name": "n", "deep": given}, "file.yaml").deep
+    assert loaded.far_m == given.get("far_m", 6.0)
+    assert loaded.inner.depth_m == given.get("inner", {}).get("depth_m", 3.0)
 
 
 def test_numbers_that_yaml_reads_as_text_are_numbers() -> None:

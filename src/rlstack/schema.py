@@ -43,6 +43,8 @@ def value(
 def load(cls: type[T], data: Any, where: str) -> T:
     """Build the dataclass ``cls`` from a mapping; refuse unknown keys, missing keys, wrong types and ranges.
 
+    What a nested mapping omits is as in its field's default, which may differ from the nested class's own.
+
     Args:
         cls: A dataclass whose annotations are numbers, strings, booleans, tuples, dictionaries, literals,
             optionals or other dataclasses.
@@ -100,7 +102,9 @@ def _load_dataclass(cls: type, data: Any, where: str, path: str) -> Any:
     for name, field in fields.items():
         at = _join(path, name)
         if name in data:
-            arguments[name] = _load_value(hints[name], data[name], where, at)
+            usual = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+            given = _completed(usual, data[name]) if type(usual) is hints[name] else data[name]
+            arguments[name] = _load_value(hints[name], given, where, at)
             _check_allowed(arguments[name], field.metadata, where, at)
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             unit = field.metadata.get("unit")
@@ -109,6 +113,16 @@ def _load_dataclass(cls: type, data: Any, where: str, path: str) -> Any:
         return cls(**arguments)
     except ValueError as error:
         raise UserError(f"{where}: {path + ': ' if path else ''}{error}") from error
+
+
+def _completed(usual: Any, data: Any) -> Any:
+    """Return ``data`` with what it omits as in the dataclass instance ``usual``, the default of its field."""
+    if not dataclasses.is_dataclass(usual) or not isinstance(data, dict):
+        return data
+    known = {field.name: getattr(usual, field.name) for field in dataclasses.fields(usual)}
+    if not data.keys() <= known.keys():  # another class of a union, or a key that is refused
+        return data
+    return {**to_data(usual), **{name: _completed(known[name], item) for name, item in data.items()}}
 
 
 def _load_value(hint: Any, data: Any, where: str, at: str) -> Any:

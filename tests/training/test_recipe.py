@@ -13,6 +13,7 @@ import yaml
 from rlstack import cli
 from rlstack.errors import UserError
 from rlstack.robots.spec import robot_files
+from rlstack.schema import to_data
 from rlstack.training.recipe import (
     check_recipe,
     load_recipe,
@@ -148,6 +149,17 @@ def test_settings_come_along_to_another_task_where_they_fit() -> None:
         and "leaves out observation.disturbance_estimate, which" in told[0]
     )
     check_recipe(other, "here")
+
+
+def test_a_task_of_ones_own_keeps_the_whole_reward_of_the_recipe(tmp_path: Path) -> None:
+    mine = tmp_path / "my_navigation.py"
+    mine.write_text(
+        "from rlstack.tasks.catalog.base_navigation import NavigationTask\n\n\n"
+        "class Mine(NavigationTask):\n    verified_on = ('chairs',)\n\n\nTASK = Mine\n"
+    )
+    recipe = load_recipe("base_navigation")
+    other, _ = switched(recipe, str(mine), recipe.algorithm)
+    assert to_data(other.task_settings) == to_data(recipe.task_settings)
 
 
 GLIDER = """
