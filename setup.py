@@ -61,6 +61,11 @@ EXTRAS = {
     # torch's tracing exporter writes policy files; torch has announced its end, so a newer one is to be tried first
     "train": ["torch>=2.6,<2.14", "rsl-rl-lib>=5,<6", "tensordict>=0.8", "tensorboard>=2.18", "rich>=13",
               "llvmlite>=0.45", "scipy>=1.13"],
+    # trackers of runs beside TensorBoard, each by its own extra and in none of the others: they bring servers' parts.
+    # mlflow-skinny is MLflow without its user interface; SQLAlchemy and Alembic are for its default store, a local file
+    "wandb": ["wandb>=0.20"],
+    "mlflow": ["mlflow-skinny>=3", "sqlalchemy>=2", "alembic>=1.10"],
+    "aim": ['aim>=3.29; python_version < "3.13"'],
     # classical planners of bases and the people tracker: assignment, distance transforms
     "navigation": ["scipy>=1.13"],
     # the fastest line around a race track, against which laps are measured, as a nonlinear programme
@@ -157,7 +162,7 @@ EXTRAS = {
         "usd-core>=24.5",  # what stands in for Isaac Sim in the tests reads real USD stages with it
     ],
 }  # fmt: skip
-USERS = [name for name in EXTRAS if name not in ("dev", "docs")]
+USERS = [name for name in EXTRAS if name not in ("dev", "docs", "wandb", "mlflow", "aim")]
 EXTRAS["all"] = sorted({requirement for name in USERS for requirement in EXTRAS[name]})
 
 

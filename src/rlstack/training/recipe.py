@@ -19,6 +19,7 @@ from rlstack.robots import robot_names
 from rlstack.schema import value
 from rlstack.tasks import TASKS
 from rlstack.training import ALGORITHMS
+from rlstack.training.trackers import TRACKERS
 from rlstack.yaml_files import read_yaml
 
 Task = TypeVar("Task")
@@ -64,6 +65,8 @@ class Recipe(Generic[Task, Settings]):
     """Device of simulation and learning: cpu, or cuda if available."""
     threads: int = value(1, at_least=1)
     """CPU threads that the learner may use."""
+    tracker: str | None = None
+    """A tracker that keeps the run's figures, too, such as mlflow; default: none beside TensorBoard's events."""
     selection: Selection = field(default_factory=Selection)
     task_settings: Task = field(default_factory=dict)  # type: ignore[assignment]
     """The task's own settings."""
@@ -228,9 +231,11 @@ def check_recipe(recipe: Recipe[Any, Any], where: str) -> None:
 
 
 def _check_fit(recipe: Recipe[Any, Any], where: str) -> None:
-    """Raise ``UserError`` for an unknown robot, or a task that the algorithm cannot learn."""
+    """Raise ``UserError`` for an unknown robot or tracker, or a task that the algorithm cannot learn."""
     if not recipe.robot.endswith(_FILES["robot"]) and recipe.robot not in robot_names():
         raise unknown_name("robot", recipe.robot, robot_names())
+    if recipe.tracker is not None and recipe.tracker not in TRACKERS.names():
+        raise unknown_name("tracker", recipe.tracker, TRACKERS.names())
     if ALGORITHMS.load(recipe.algorithm).needs_gradients and not _differentiable(recipe.task_settings):
         tasks = [name for name in TASKS.names() if _differentiable(TASKS.load(name))]
         others = [name for name in ALGORITHMS.names() if not ALGORITHMS.load(name).needs_gradients]

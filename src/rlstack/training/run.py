@@ -11,7 +11,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,6 +41,7 @@ from rlstack.training.run_folder import (
     room_needed,
     save_checkpoint,
 )
+from rlstack.training.tracking import Tracking
 from rlstack.verification.training_evaluation import Evaluator
 
 if TYPE_CHECKING:
@@ -126,10 +127,11 @@ def start(
     run = _Run(recipe, folder)
     run.on_best = on_best
     run.check()
-    with _human_intervention(run, devices) as operator, create_folder(folder):
+    with _human_intervention(run, devices) as operator, create_folder(folder), ExitStack() as tracked:
         on_start(folder)
         try:
             write_atomically(folder / RECIPE, recipe_to_yaml(recipe))
+            tracked.enter_context(run.tracking)
             run.open()
         except BaseException as error:
             if is_unused(folder):
@@ -167,7 +169,7 @@ def resume(
         run.on_best = on_best
         if state is not None:
             run.load(state)
-        with _human_intervention(run, devices) as operator:
+        with _human_intervention(run, devices) as operator, run.tracking:
             run.open()
             return run.learn(on_progress, operator)
 
@@ -219,6 +221,7 @@ class _Run:
         self.evaluations: list[dict[str, float]] = []
         self.success: float | None = None
         self.on_best: OnBest | None = None
+        self.tracking = Tracking(recipe, folder)
         self.best: dict[str, Any] = {}
         """``actor`` (weights), ``rank``, ``step`` and ``figures`` of the best policy so far."""
 
@@ -301,6 +304,7 @@ class _Run:
         self.seconds += time.perf_counter() - wall
         for name, scalar in scalars.items():
             writer.add_scalar(name, scalar, self._steps())
+        self.tracking.log(scalars, self._steps())
         return Progress(
             steps=self._steps(),
             total_steps=self._steps(self.iterations),
@@ -359,6 +363,7 @@ class _Run:
             evaluations=self.evaluations,
         )
         write_atomically(self.folder / FIGURES, result.as_json())
+        self.tracking.finish(result.evaluation, policy)
         return result
 
     def export(self, path: Path) -> Path:

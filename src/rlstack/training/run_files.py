@@ -4,3 +4,6 @@ RECIPE, CHECKPOINT, POLICY, FIGURES = "recipe.yaml", "checkpoint.pt", "policy.on
 
 RUN_LOCK = "run.lock"
 """Lock file of the training process."""
+
+TRACKED = "tracked.json"
+"""The run's identity in each tracker that keeps it."""
