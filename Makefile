@@ -58,7 +58,7 @@ types:
 	@$(IN_VENV) mypy
 
 run-tests:
-	@$(IN_VENV) OMP_NUM_THREADS=1 python -m pytest -n $(WORKERS) --dist worksteal $(STUCK) -m "not learning and not quiet" $(TESTS)
+	@$(IN_VENV) OMP_NUM_THREADS=1 python -m pytest -n $(WORKERS) --dist worksteal $(STUCK) -m "not learning and not quiet and not slow" $(TESTS)
 
 format: tools-for-tests ## Format the sources
 	@$(IN_VENV) ruff format .

@@ -69,6 +69,14 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+_SLOW = tuple(
+    line
+    for line in (Path(__file__).parent / "slow.txt").read_text(encoding="utf-8").splitlines()
+    if not line.startswith("#")
+)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run integration tests again, once, that failed as processes did not find each other on a busy machine.
 
@@ -80,6 +88,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if (connection := getattr(getattr(config, "failures_db", None), "sock", None)) is not None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for item in items:
+        if item.nodeid.startswith(_SLOW):
+            item.add_marker(pytest.mark.slow)
         if _keeps_real_time(item):
             item.add_marker(pytest.mark.flaky(reruns=2))
         elif item.get_closest_marker("integration"):

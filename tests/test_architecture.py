@@ -140,12 +140,14 @@ def test_every_part_has_a_floor() -> None:
     assert {part(path) for path in FILES} >= {"robots", "policies", "nodes", "cli"}, "the sources were not found"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCES)))
-def test_imports_run_down_the_floors(path: Path) -> None:
-    here = part(path)
-    floor = floor_of(here)
-    upward = [f"line {line}: {other}" for line, other in needed_parts(path) if floor_of(other) > floor]
-    assert not upward, f"{here} is on floor {floor} and imports from above: {upward}"
+def test_imports_run_down_the_floors() -> None:
+    upward = [
+        f"{path.relative_to(SOURCES)}, line {line}: {other}"
+        for path in FILES
+        for line, other in needed_parts(path)
+        if floor_of(other) > floor_of(part(path))
+    ]
+    assert not upward, f"imports from above: {upward}"
 
 
 def test_parts_on_one_floor_do_not_need_each_other_in_a_circle() -> None:
@@ -212,10 +214,10 @@ def test_what_a_robot_runs_imports_where_torch_cannot_be() -> None:
     assert "rlstack.policies.contract" in done.stdout
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCES)))
-def test_no_file_is_too_long(path: Path) -> None:
-    lines = len(path.read_text(encoding="utf-8").splitlines())
-    assert lines <= MOST_LINES, f"{lines} lines: give it one reason to change and the rest another file"
+def test_no_file_is_too_long() -> None:
+    lines = {str(path.relative_to(SOURCES)): len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
+    long = {name: count for name, count in lines.items() if count > MOST_LINES}
+    assert not long, f"give these one reason to change and the rest another file: {long}"
 
 
 KINDS = tuple(path.parent.name for path in SOURCES.glob("kinds/*/spec.py"))
@@ -251,11 +253,12 @@ def asked_kinds(path: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in FILES if part(p).split(".")[0] != "kinds"], ids=lambda path: str(path.relative_to(SOURCES))
-)
-def test_nothing_outside_kinds_asks_which_kind_a_robot_is_of(path: Path) -> None:
-    asked = asked_kinds(path)
+def test_nothing_outside_kinds_asks_which_kind_a_robot_is_of() -> None:
+    asked = {
+        str(path.relative_to(SOURCES)): found
+        for path in FILES
+        if part(path).split(".")[0] != "kinds" and (found := asked_kinds(path))
+    }
     assert not asked, f"ask what the robot has (robots/spec.py), or move it to kinds/: {asked}"
 
 

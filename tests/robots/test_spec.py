@@ -266,19 +266,22 @@ def leaves(data: object, at: tuple[object, ...] = ()) -> Iterator[tuple[object, 
         yield at
 
 
+BEYOND = (1e308, -1e308, 1e15, 1e400, math.nan, 10**400)
+
+
 @pytest.mark.parametrize("name", ["crazyflie", "turtlebot3_burger", "panda", "go1"])
-@pytest.mark.parametrize("number", [1e308, -1e308, 1e15, 1e400, math.nan, 10**400])
-def test_no_robot_has_a_number_beyond_this_world(name: str, number: float) -> None:
+def test_no_robot_has_a_number_beyond_this_world(name: str) -> None:
     data = yaml.safe_load(robot_files()[name].read_text())
     kind = find_kind(data["kind"]).load("spec")
-    for path in leaves(data):
-        changed = copy.deepcopy(data)
-        inner = changed
-        for key in path[:-1]:
-            inner = inner[key]
-        inner[path[-1]] = number
-        with pytest.raises(UserError, match=r"mine\.yaml: "):
-            schema.load(kind, changed, "mine.yaml")
+    for turn, path in enumerate(leaves(data)):
+        for number in BEYOND if name == "crazyflie" else (BEYOND[turn % len(BEYOND)],):
+            changed = copy.deepcopy(data)
+            inner = changed
+            for key in path[:-1]:
+                inner = inner[key]
+            inner[path[-1]] = number
+            with pytest.raises(UserError, match=r"mine\.yaml: "):
+                schema.load(kind, changed, "mine.yaml")
 
 
 def test_a_rate_loop_must_leave_room_below_the_limit_of_the_guard(tmp_path: Path) -> None:

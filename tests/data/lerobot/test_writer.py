@@ -81,7 +81,7 @@ def holds(dataset: Dataset, episodes: list[list[dict]]) -> None:
         assert {dataset.tasks[number] for number in read["task_index"][:, 0]} == set(episode.tasks)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=8)
 @given(
     lengths=st.lists(st.integers(1, 9), min_size=1, max_size=7),
     sittings=st.lists(st.integers(1, 3), max_size=6),
