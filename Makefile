@@ -36,7 +36,7 @@ dev: ## The same with the developer tools and an editable installation
 docs: ## Build the documentation site, build/site/index.html, and check its links
 	@$(SET_UP) --extras $(RUNTIME),docs
 	@$(IN_VENV) NO_MKDOCS_2_WARNING=1 mkdocs build --strict --quiet
-	@echo "build/site/index.html; with the search: python -m http.server --directory build/site"
+	@echo "build/site/index.html"
 
 tools-for-tests:
 	@$(SET_UP) --extras $(RUNTIME),$(TESTED),dev

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shutil
 import subprocess
 import sys
 import types
@@ -34,6 +35,28 @@ def test_no_page_needs_the_network(site: Path) -> None:
         loaded = re.findall(r'<(?:script|img|iframe)[^>]* src="(https?:[^"]*)', page.read_text(encoding="utf-8"))
         loaded += re.findall(r'<link[^>]* rel="(?:stylesheet|preconnect)"[^>]* href="(https?:[^"]*)', page.read_text())
         assert not loaded, f"{page.name} loads {loaded}"
+
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@pytest.mark.integration
+@pytest.mark.skipif(BROWSER is None, reason="this machine has no Chromium")
+def test_the_search_finds_pages_that_are_opened_as_files(site: Path) -> None:
+    sync_api = pytest.importorskip("playwright.sync_api")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1200, "height": 800})
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto((site / "results" / "arms.html").as_uri())
+        page.click("input.md-search__input")
+        page.keyboard.type("emergency stop")
+        page.click(".md-search-result__item a[href*='guard.html']", timeout=30_000)
+        page.wait_for_url("**/guard.html*")
+        assert page.locator("mark").count() > 0
+        browser.close()
+    assert asked and all(url.startswith(("file:", "data:", "blob:")) for url in asked), asked
 
 
 def test_the_commands_are_those_of_the_program(site: Path) -> None:
