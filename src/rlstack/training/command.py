@@ -91,6 +91,8 @@ def parse_recipe(name: str, words: Sequence[str] = (), prog: str = "rlstack trai
     recipe, notes = switched(recipe, _option_value(words, *task), _option_value(words, *algorithm))
     for sentence in notes:
         print(sentence, file=sys.stderr)
+    if not words:
+        return TrainOptions(recipe=recipe)
     kind: Any = TrainOptions[Recipe[type(recipe.task_settings), type(recipe.algorithm_settings)]]  # type: ignore[misc]
     options: TrainOptions[Recipe[Any, Any]] = tyro.cli(
         kind,
