@@ -204,6 +204,7 @@ setup(
         "rlstack": ["py.typed"],
         "rlstack.policies": ["*.sha256"],
         "rlstack.robots": ["*.yaml"],
+        "rlstack.bringup.explain": ["*.jinja"],
         "rlstack.verification": ["*.jinja"],
     },
     data_files=data_files(),

@@ -68,6 +68,7 @@ VERBS: dict[str, Verb] = {
     "teleop": Verb("teleoperate an arm: keyboard, gamepad, SpaceMouse, leader arm", "bringup.teleop:Teleop"),
     "record": Verb("record the robots of the ROS domain into a bag", "bringup.record_commands:Record"),
     "play": Verb("play a bag on its topics", "bringup.record_commands:Play"),
+    "explain": Verb("say why a recorded robot did what it did", "bringup.explain.command:Explain"),
     "info": Verb("describe a bag, also one that is damaged", "bringup.record_commands:Info"),
     "demo record": Verb(
         "record demonstrations of a manipulation task: by its expert, a policy or by hand",

@@ -14,6 +14,8 @@ ALWAYS = frozenset(
     {
         *topics.COMMANDS,
         *(topics.POLICY_PREFIX + command for command in topics.COMMANDS),
+        topics.POLICY_STEPS,
+        topics.POLICY_HELD,
         topics.GUARD_MODE,
         topics.GUARD_REASON,
         topics.GUARD_INTERVENTIONS,

@@ -45,6 +45,12 @@ SCAN = "scan"
 """Topic of the lidar that is a signal; its type is :data:`SCAN_TYPE`, as of any other lidar with one ring."""
 POLICY_PREFIX = "policy/"
 """Prefix of the policy node's commands; the guard alone publishes the topics without it."""
+POLICY_STEPS = POLICY_PREFIX + "steps"
+"""Which messages each step of a policy was on, as rows of integers with their columns' names in the layout, ten times a
+second: with it, a recording can be run again exactly."""
+POLICY_HELD = POLICY_PREFIX + "held"
+"""The policy's inputs that hold until they are replaced (goal, path, instruction), as numbers, whenever they change:
+``policy/steps`` names them by their version. Latched."""
 GUARD_MODE = "guard/mode"
 GUARD_REASON = "guard/reason"
 """Why the guard is in its mode; sent just before :data:`GUARD_MODE`. Latched."""
@@ -129,6 +135,8 @@ TYPES: dict[str, str] = {
     GUARD_REASON: "std_msgs/msg/String",
     GUARD_INTERVENTIONS: "std_msgs/msg/UInt32",
     LIVE_CHECK: "std_msgs/msg/String",
+    POLICY_STEPS: "std_msgs/msg/Int64MultiArray",
+    POLICY_HELD: "std_msgs/msg/Float64MultiArray",
     DIAGNOSTICS: "diagnostic_msgs/msg/DiagnosticArray",
     MARKERS: "visualization_msgs/msg/MarkerArray",
     WORLD_MARKERS: "visualization_msgs/msg/MarkerArray",
@@ -196,7 +204,7 @@ def message_type(name: str) -> Any:
 
 def type_of(topic: str) -> Any:
     """Return the message class of one of the common topics."""
-    return message_type(TYPES[topic.removeprefix(POLICY_PREFIX)])
+    return message_type(TYPES[topic] if topic in TYPES else TYPES[topic.removeprefix(POLICY_PREFIX)])
 
 
 def camera_topic(camera: str, kind: str) -> str:

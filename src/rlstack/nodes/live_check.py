@@ -167,14 +167,17 @@ class LiveCheck:
 
     def _slow(self, topic: str, heard: _Heard) -> list[str]:
         span_s = (heard.stamps_ns[-1] - heard.stamps_ns[0]) / NANOSECONDS
-        rate_hz = (len(heard.stamps_ns) - 1) / span_s
-        asked, own = self._contract.rate_hz, self._nominal_rate_hz(topic)
-        share = min(RATE_SHARE, self._proven.least("control_rate_hz", asked) / asked)
-        least_hz = share * min(asked, own)
+        rate_hz, least_hz = (len(heard.stamps_ns) - 1) / span_s, self.rate_limit_hz(topic)
         if rate_hz >= least_hz:
             return []
         source = self._proven.source("control_rate_hz")
         return [f"{topic}: comes at {rate_hz:.3g} Hz, proven down to {least_hz:.3g} Hz ({source})"]
+
+    def rate_limit_hz(self, topic: str) -> float:
+        """Return the lowest rate of a topic that is proven, Hz."""
+        asked, own = self._contract.rate_hz, self._nominal_rate_hz(topic)
+        share = min(RATE_SHARE, self._proven.least("control_rate_hz", asked) / asked)
+        return share * min(asked, own)
 
     def _nominal_rate_hz(self, topic: str) -> float:
         """Return a topic's rate by the robot file; the policy's for odometry and for what it does not know."""

@@ -28,6 +28,7 @@ from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.placed_messages import PlacedMessages
 from rlstack.nodes.policy_loop import Answer, PolicyLoop
 from rlstack.nodes.policy_parameters import PARAMETERS
+from rlstack.nodes.policy_steps import PolicySteps
 from rlstack.nodes.progress_checker import ProgressChecker
 from rlstack.nodes.robot_parameters import checked_robot
 from rlstack.nodes.runtime import ManagedNode
@@ -101,6 +102,7 @@ class PolicyNode(ManagedNode):
         if contract.state:  # before the publishers: who receives commands knows the service
             self.server(Trigger, topics.POLICY_RESET, self._on_reset)
         self._senders = {port.name: self._sender(port) for port in contract.outputs}
+        self._steps = PolicySteps(self, self._loop, contract)
         by_topic: dict[str, list[Port]] = {}
         for port in contract.inputs:
             by_topic.setdefault(port.topic, []).append(port)
@@ -331,6 +333,7 @@ class PolicyNode(ManagedNode):
         for name, values in answer.outputs.items():
             self._senders[name](answer.stamp_ns, values)
         self._answered_ns = answer.stamp_ns
+        self._steps.stepped(answer)
         if self._progress is not None:
             seen = self._loop.seen
             self._progress.update(answer.stamp_ns, seen["position"], seen["goal_position"])
@@ -347,6 +350,8 @@ class PolicyNode(ManagedNode):
             answer = self._loop.on_tick(now)
             if answer is not None:
                 self._send(answer)
+            else:
+                self._steps.flush()
 
     def _use_default_goal(self) -> None:
         position, yaw = np.array(self.parameters["goal_position"]), self.parameters["goal_yaw"]

@@ -6,19 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from rlstack.arrays import Array
 from rlstack.errors import UserError
-from rlstack.interfaces.image_reader import age_s
 from rlstack.interfaces.messages import NANOSECONDS
 from rlstack.interfaces.path_messages import GoalPath
-from rlstack.interfaces.people_messages import extrapolated
 from rlstack.interfaces.sensor_queue import samples_arrived, samples_until
 from rlstack.interfaces.timing import JUMP_NS
 from rlstack.interfaces.topics import GOAL_PATH, ODOM
+from rlstack.nodes.step_inputs import StepInputs
 from rlstack.policies import PolicyOutputError
-from rlstack.policies.robot_envelope import EXTRAPOLATED, PERIODS
+from rlstack.policies.robot_envelope import PERIODS
 
 if TYPE_CHECKING:
     from rlstack.policies import Policy
@@ -61,8 +58,6 @@ class PolicyLoop:
     triggers a step once a control period has passed according to the messages' stamps. If the trigger is slower than
     the control rate, ticks step again on the last observation while it is younger than its greatest age; call
     :meth:`on_tick` :attr:`next_tick_ns` after each step. Latched topics (the goal, the path) are never stale.
-
-    Late people are moved on by velocity times age to the time of the observation that the step answers.
 
     Args:
         policy: Ready to step.
@@ -109,9 +104,7 @@ class PolicyLoop:
             if port.name in envelope.max_age_s and port.topic not in latched:
                 age_ns = round(NANOSECONDS * envelope.max_age_s[port.name])
                 self._own_ages_ns[port.topic] = min(age_ns, self._own_ages_ns.get(port.topic, age_ns))
-        named = {port.name: port.topic for port in inputs}
-        self._moved_on = [(n, by, named[n]) for n, by in EXTRAPOLATED.items() if n in named and by in named]
-        self._ages = [(p.name, p.topic) for p in inputs if p.topic in self._allowed_ns and p.picture is None]
+        self._inputs = StepInputs(policy.contract)
         self._begun_ns = 0
         triggers = [topic for topic in sensors if topic not in self._allowed_ns]
         if not triggers:
@@ -124,7 +117,6 @@ class PolicyLoop:
         self._missing = set(topics)
         self._values: dict[str, Array] = {}
         self._path: GoalPath | None = None
-        self._path_names = [port.name for port in policy.contract.inputs if port.topic == GOAL_PATH]
         self._path_from_now = False
         self._stamps: dict[str, int] = {}
         self._interval_ns = self._period_ns
@@ -140,6 +132,16 @@ class PolicyLoop:
     def seen(self) -> Mapping[str, Array]:
         """The newest value of each signal."""
         return self._values
+
+    @property
+    def stamps(self) -> Mapping[str, int]:
+        """Stamp of the newest message of each topic, ns."""
+        return self._stamps
+
+    @property
+    def path(self) -> GoalPath | None:
+        """The path that is followed."""
+        return self._path
 
     @property
     def next_tick_ns(self) -> int:
@@ -276,14 +278,6 @@ class PolicyLoop:
             self._due_ns = at_ns
         self._due_ns += self._period_ns
 
-    def _present(self, stamp_ns: int) -> dict[str, Array]:
-        """Return the late inputs that are moved on, at the time of an observation."""
-        values = self._values
-        return {
-            name: extrapolated(values[name], values[velocity], age_s(stamp_ns, self._stamps[topic]))
-            for name, velocity, topic in self._moved_on
-        }
-
     def _step(self, stamp_ns: int, repeated: bool = False) -> Answer | None:
         for topic in self.sensors:
             if abs(stamp_ns - self._stamps[topic]) > self.greatest_age_ns(topic):
@@ -292,13 +286,10 @@ class PolicyLoop:
                 return None
         if not repeated:
             self._schedule(stamp_ns)
-        if self._path is not None and self._path_names:
-            self._begin_path(stamp_ns)
-            seen = self._path.signals(stamp_ns)
-            self._values.update((name, seen[name]) for name in self._path_names)
-        self._values.update((name, np.array([age_s(stamp_ns, self._stamps[topic])])) for name, topic in self._ages)
+        self._begin_path(stamp_ns)
+        inputs = self._inputs.complete(self._values, self._stamps, self._path, stamp_ns)
         try:
-            outputs = self._policy.step({**self._values, **self._present(stamp_ns)} if self._moved_on else self._values)
+            outputs = self._policy.step(inputs)
         except (ValueError, PolicyOutputError) as error:
             self.counts.refused += 1
             self.counts.last_refusal = self.counts.warning = str(error)

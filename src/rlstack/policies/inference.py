@@ -71,6 +71,11 @@ class Policy:
         return self._batch
 
     @property
+    def constants(self) -> Mapping[str, Array]:
+        """Constant inputs of the graph beside the contract's, one robot's value by name."""
+        return self._constants
+
+    @property
     def state(self) -> Mapping[str, NDArray[np.float32]]:
         """The recurrent state (batch, \\*shape) by name, which may be written to."""
         return self._state

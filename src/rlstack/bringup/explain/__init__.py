@@ -1,0 +1,1 @@
+"""`rlstack explain`: why a recorded robot did what it did."""
