@@ -54,7 +54,7 @@ def test_help_of_every_verb_explains_every_option(verb, capsys):
             or (verb == "import" and field in ("source", "from_"))
             or (verb in ("arm", "disarm", "status") and field == "robot")
             or (verb, field) == ("agent", "sentence")
-            or (verb in ("play", "info") and field in ("bag", "start"))
+            or (verb in ("play", "info", "explain") and field in ("bag", "start"))
             or (verb, field) == ("completion", "shell")
             or (verb.startswith("runs ") and field == "folders")
             or (verb.startswith(("init", "new ")) and field in ("name", "folder", "from_"))

@@ -175,7 +175,7 @@ def test_the_command_prints_json_and_says_by_its_status_whether_the_deployment_i
     hover: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bag = Flight(hover, count=5).write(tmp_path / "bag")
-    assert Explain(bag, policy=hover, page=False, json=True).run() == 0
+    assert Explain(bag, policy=hover, no_page=True, json=True).run() == 0
     assert json.loads(capsys.readouterr().out)["faithful"] is True
 
 

@@ -31,8 +31,8 @@ class Explain:
     """The robot's namespace, if the bag has several with policies."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """The page; default: BAG-explained.html beside the bag."""
-    page: bool = True
-    """Write the page."""
+    no_page: bool = False
+    """Write no page."""
     json: bool = False
     """Print JSON."""
 
@@ -45,11 +45,11 @@ class Explain:
 
         bag = self.bag.absolute()
         out = self.out or bag.with_name(f"{bag.stem}-explained.html")
-        if self.page:
+        if not self.no_page:
             check_folder(out.parent, "--out")
         found = explain(read_run(self.bag, robot=self.robot, policy=self.policy))
         print(json.dumps(found.to_json(), indent=2) if self.json else text_of(found), flush=True)
-        if self.page:
+        if not self.no_page:
             write_atomically(out, render(found), what="the page")
             if not self.json:
                 print(f"\npage    {out}", flush=True)
