@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from rlstack.errors import UserError
-from rlstack.policies import Policy, PolicyOutputError, load_policy
+from rlstack.policies import Policy, PolicyOutputError, describe, load_policy, write_policy
+from rlstack.policies.fixed_policy import fixed_policy
 from rlstack.policies.planning import ChunkQueue, PlanningPolicy, steps_ahead
 from rlstack.robots import load_robot
 from tests.support.planners import write_planning_policy
@@ -78,6 +80,41 @@ def test_quick_planning_gives_the_commands_of_the_whole_and_runs_once_a_chunk(
             assert np.array_equal(policy.step(row)["joint_target"], planning.step(row)["joint_target"])
         assert planning.counts.plans == 3 * (episode + 1)
     assert planning.counts.late == 0 and planning.warning == ""
+
+
+def test_noise_is_an_input_that_need_not_be_given(policy: Policy, tmp_path: Path) -> None:
+    panda = load_robot("panda")
+    noisy = load_policy(write_planning_policy(tmp_path / "noisy.onnx", panda, CHUNK, noisy=True), robot=panda)
+    assert noisy.contract.noise == (CHUNK, 3) and "[4, 3], 0 where it is not given" in describe(noisy.contract)
+    planning = PlanningPolicy(noisy)
+    planning._period_s = 20.0
+    changed = 0.0
+    try:
+        for given in (None, *np.random.default_rng(0).normal(size=(2, CHUNK, 3)), None):
+            added = {} if given is None else {"noise": given}
+            for part in (policy, noisy, planning):
+                part.reset()
+            for row in seen(CHUNK):
+                plain, one, two = policy.step(row), noisy.step({**row, **added}), planning.step({**row, **added})
+                assert np.array_equal(one["joint_target"], two["joint_target"])
+                apart = float(np.abs(one["joint_target"] - plain["joint_target"]).max())
+                assert given is not None or apart == 0.0
+                changed = max(changed, apart)
+    finally:
+        planning.close()
+    assert changed > 1e-3
+    with pytest.raises(ValueError, match=r"noise: the shape \(3,\) is not allowed: must be \(4, 3\) or \(1, 4, 3\)"):
+        noisy.step({**row, "noise": np.zeros(3)})
+    with pytest.raises(ValueError, match="unknown: noise"):
+        policy.step({**row, "noise": np.zeros((CHUNK, 3))})
+    fixed = fixed_policy(noisy.path, panda, {})  # of other forms it is no input
+    assert "noise" not in {entry.name for entry in fixed.graph.input}
+    model = onnx.load(noisy.path)
+    for tensor in model.graph.initializer:
+        if tensor.name == "noise":
+            tensor.CopyFrom(onnx.numpy_helper.from_array(np.ones((1, CHUNK, 3), np.float32), "noise"))
+    with pytest.raises(UserError, match=r"takes noise \[4, 3\], but its graph has no zeros \[1, 4, 3\] named 'noise'"):
+        write_policy(model, noisy.contract, tmp_path / "other.onnx")
 
 
 def test_of_a_chunk_that_comes_late_what_was_carried_out_meanwhile_is_left_out(planning: PlanningPolicy) -> None:

@@ -19,21 +19,23 @@ TASK = ReachTask()
 class Planner(PlanningActor):
     """Plans chunks that depend on the observation, and are larger than an action may be here and there."""
 
-    def __init__(self, columns: int, chunk: int, actions: int) -> None:
+    def __init__(self, columns: int, chunk: int, actions: int, noisy: bool = False) -> None:
         super().__init__(chunk, actions)
+        self.noise = (chunk, actions) if noisy else ()
         weights = torch.randn(columns, chunk * actions, generator=torch.Generator().manual_seed(0))
         self.register_buffer("weights", 0.5 * weights)
 
     weights: Tensor
 
-    def plan(self, observation: Tensor) -> Tensor:
-        return (observation @ self.weights).reshape(-1, self.chunk, self.actions)
+    def plan(self, observation: Tensor, noise: Tensor | None = None) -> Tensor:
+        planned = (observation @ self.weights).reshape(-1, self.chunk, self.actions)
+        return planned if noise is None else planned + noise
 
 
-def write_planning_policy(path: Path, robot: RobotSpec, chunk: int) -> Path:
-    """Write a policy of :data:`TASK` that plans so many steps."""
+def write_planning_policy(path: Path, robot: RobotSpec, chunk: int, noisy: bool = False) -> Path:
+    """Write a policy of :data:`TASK` that plans so many steps, and may add noise to them."""
     pipeline = TASK.pipeline(robot)
-    graph = PolicyGraph(pipeline, Planner(pipeline.size, chunk, pipeline.action_size), TASK.inputs)
+    graph = PolicyGraph(pipeline, Planner(pipeline.size, chunk, pipeline.action_size, noisy), TASK.inputs)
     contract = make_contract("planner", "arm_reach", TASK, robot, graph)
     write_policy(to_onnx(graph, contract), contract, path)  # exporting would try it on 1,000 inputs
     return path

@@ -11,9 +11,10 @@ import pytest
 import torch
 
 from rlstack.errors import UserError
+from rlstack.interfaces.instruction import encoded
 from rlstack.policies import load_policy, write_policy
 from rlstack.training.algorithms.vla_dsrl import VLADSRL, VLADSRLSettings
-from rlstack.training.export import TOLERANCE, PolicyGraph, compare, make_contract, to_onnx
+from rlstack.training.export import TOLERANCE, PolicyGraph, TorchPolicy, compare, make_contract, to_onnx
 from rlstack.training.language.flow import Flow
 from rlstack.training.language.steering import SteeredActor, seen_by_steering, steered
 from tests.training.test_vla import PANDA, SMALL, TASK, environment, few_starts, pretrained
@@ -80,8 +81,23 @@ def test_policy_and_its_file_are_the_flow_with_the_chosen_noise(each_step: bool,
     assert compare(graph, contract, file, PANDA, observations=50) < TOLERANCE
     plain = PolicyGraph(TASK.pipeline(PANDA), one.policy, TASK.inputs)
     before = make_contract("words", "table_push", TASK, PANDA, plain, training={}, evaluation={})
-    assert replace(load_policy(file, robot=PANDA).contract, sha256="") == before
-    assert compare(plain, before, file, PANDA, observations=10) > 1e-4, "noise changes commands"
+    steered_file = load_policy(file, robot=PANDA)
+    assert before.noise == (4, 3) and replace(steered_file.contract, sha256="") == replace(before, noise=())
+    assert compare(plain, replace(before, noise=()), file, PANDA, observations=10) > 1e-4, "noise changes commands"
+
+    # whoever chooses the same noise for the frozen file's input steers it likewise
+    frozen_file = tmp_path / "frozen.onnx"
+    write_policy(to_onnx(plain, before), before, frozen_file)
+    frozen, given, rest = load_policy(frozen_file, robot=PANDA), [], [drive.rest for drive in PANDA.drives]
+    inputs = {"joint_position": np.array(rest), "joint_velocity": np.zeros(len(rest)), "scene_image_age": np.zeros(1)}
+    inputs |= {"instruction": encoded("push the red cube to the left"), "scene_image": np.full((16, 16, 3), 90.0)}
+    actor.steering.register_forward_hook(lambda *call: given.append(call[2][0]))
+    TorchPolicy(graph, contract, PANDA).step({name: value[None] for name, value in inputs.items()})
+    chosen_noise = 2.0 * given[0].numpy()[0] * np.ones((4, 1))
+    command = frozen.step({**inputs, "noise": chosen_noise})["joint_target"]
+    assert command == pytest.approx(steered_file.step(inputs)["joint_target"], abs=1e-5)
+    frozen.reset()
+    assert not np.allclose(command, frozen.step(inputs)["joint_target"], atol=1e-4)
 
 
 def test_goes_on_from_a_policy_file(run: str, tmp_path: Path) -> None:

@@ -32,6 +32,10 @@ PLAN, ACTION = "chunk.plan", "chunk.action"
 """Tensors within the graph of a policy that plans chunks: the actions that it plans, (batch, steps, axes), and the
 present one of them, (batch, axes)."""
 
+NOISE = "noise"
+"""Input of a policy whose actions come from noise, (batch, *shape). It has a default in the graph, 0, which is the
+noise's mean, so that it need not be given."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Port:
@@ -106,6 +110,10 @@ class Contract:
     """Of a policy that plans several steps at once: the number of steps and of an action's axes. Its graph names the
     tensors :data:`PLAN` and :data:`ACTION`, at which it may be cut; where :data:`ACTION` is 0 the robot stays where it
     is. Empty: it plans each step."""
+    noise: tuple[int, ...] = ()
+    """Of a policy whose actions come from noise, such as a flow: the shape of its input :data:`NOISE`, each value of
+    which was drawn from the standard normal distribution in training. Where it plans chunks, the noise counts in the
+    steps in which it plans. Empty: it has none."""
     envelope: Envelope = field(default_factory=Envelope)
     """What it was trained for, and what its inputs and outputs must be for that to hold."""
     family: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -118,6 +126,13 @@ class Contract:
     code_version: str
     sha256: str = ""
     """Hash of the graph and this contract with this field empty; set when the file is written."""
+
+    @property
+    def optional(self) -> tuple[Port, ...]:
+        """Inputs that need not be given, beside :attr:`inputs`, and that no topic has: the noise, if any."""
+        if not self.noise:
+            return ()
+        return (Port(name=NOISE, shape=self.noise, unit="-", frame="", topic="", type="", field=""),)
 
     @property
     def needs_robot(self) -> bool:

@@ -34,6 +34,7 @@ def describe(contract: Contract) -> str:
                 "robot": robot,
                 "rate": f"{contract.rate_hz:g} Hz ({1000.0 / contract.rate_hz:.4g} ms)",
                 **({"plans": f"{contract.chunk[0]} steps at once"} if contract.chunk else {}),
+                **({"noise": f"{_shape(contract.noise)}, 0 where it is not given"} if contract.noise else {}),
                 "rlstack": contract.code_version,
                 "schema": str(contract.schema_version),
                 "sha256": contract.sha256 or "none: not written to a file yet",

@@ -69,7 +69,8 @@ def _cases(
     named = {size for port in contract.inputs for size in port.dynamic}
     for batch, more, since_s in (*cases, *(of_paths if named else ())):
         sizes = {name: least + more for name, least in signals.DYNAMIC.items() if name in named}
-        inputs = {port.name: _at_rest(port, batch, sizes, since_s) for port in contract.inputs}
+        ports = (*contract.inputs, *contract.optional)
+        inputs = {port.name: _at_rest(port, batch, sizes, since_s) for port in ports}
         inputs.update({name: repeated(value, batch) for name, value in constants.items()})
         inputs.update({STATE_PREFIX + s.name: np.zeros((batch, *s.shape), np.float32) for s in contract.state})
         yield " and ".join([f"a batch of {batch}", *(f"{size} {name}" for name, size in sizes.items())]), batch, inputs

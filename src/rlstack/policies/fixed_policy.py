@@ -81,11 +81,15 @@ def _sized(contract: Contract, sizes: Mapping[str, int]) -> Contract:
 def _fixed(
     model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]], constants: Mapping[str, Array]
 ) -> onnx.ModelProto:
-    """Return the model with fixed shapes of its inputs, and with constants in place of inputs."""
+    """Return the model with fixed shapes of its inputs, and with constants in place of inputs.
+
+    Those that have a default are among the latter: other forms take noise for 0.
+    """
     fixed = onnx.ModelProto()
     fixed.CopyFrom(model)
     graph = fixed.graph
-    kept = [value for value in graph.input if value.name not in constants]
+    defaults = {tensor.name for tensor in graph.initializer}
+    kept = [value for value in graph.input if value.name not in {*constants, *defaults}]
     for value in kept:
         for axis, size in zip(value.type.tensor_type.shape.dim, shapes.get(value.name, ())):
             axis.Clear()

@@ -10,7 +10,7 @@ import onnx
 from onnx import inliner, numpy_helper
 
 from rlstack.errors import UserError
-from rlstack.policies.contract import ACTION, NEXT_STATE_PREFIX, PLAN, STATE_PREFIX, Contract
+from rlstack.policies.contract import ACTION, NEXT_STATE_PREFIX, NOISE, PLAN, STATE_PREFIX, Contract
 from rlstack.policies.limits import hint, limits
 from rlstack.policies.operators import ALLOWED
 
@@ -66,14 +66,30 @@ def check_graph(model: onnx.ModelProto, contract: Contract, where: str) -> None:
     outputs: dict[str, Shape] = {p.name: p.shape for p in contract.outputs}
     inputs.update({STATE_PREFIX + s.name: s.shape for s in contract.state})
     outputs.update({NEXT_STATE_PREFIX + s.name: s.shape for s in contract.state})
+    inputs.update({p.name: p.shape for p in contract.optional})
     constants = {t.name for t in model.graph.initializer} | {t.values.name for t in model.graph.sparse_initializer}
+    constants -= {p.name for p in contract.optional}
     _check_interface("input", [v for v in model.graph.input if v.name not in constants], inputs, where)
     _check_interface("output", list(model.graph.output), outputs, where)
+    _check_default(model, contract, where)
     made = {name for node in model.graph.node for name in node.output}
     if contract.chunk and (len(contract.chunk) != 2 or min(contract.chunk) < 1 or not {PLAN, ACTION} <= made):
         raise UserError(
             f"{where}: by the contract it plans chunks {list(contract.chunk)}, but these must be steps and axes, and"
             f" the graph must name the tensors '{PLAN}' and '{ACTION}'. Export the policy again so that both agree."
+        )
+
+
+def _check_default(model: onnx.ModelProto, contract: Contract, where: str) -> None:
+    """Raise ``UserError`` if a graph with noise does not take it for 0 where it is not given."""
+    if not contract.noise:
+        return
+    defaults = [numpy_helper.to_array(t) for t in model.graph.initializer if t.name == NOISE]
+    if not defaults or defaults[0].shape != (1, *contract.noise) or defaults[0].any():
+        raise UserError(
+            f"{where}: by the contract it takes noise {list(contract.noise)}, but its graph has no zeros"
+            f" {[1, *contract.noise]} named '{NOISE}' as the default of that input. Export the policy again so that"
+            " both agree."
         )
 
 

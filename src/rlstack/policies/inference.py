@@ -54,6 +54,7 @@ class Policy:
         self._session = session
         self._constants = dict(constants or {})
         self._names = {port.name for port in contract.inputs}
+        self._optional = {port.name for port in contract.optional}
         self._sizes = dict(signals.DYNAMIC)
         # The input that determines a dynamic size, and its axis, counted from the end.
         self._measured: dict[str, tuple[str, int]] = {}
@@ -112,7 +113,8 @@ class Policy:
         Args:
             inputs: For each input of the contract an array in its unit and frame: of the contract's shape for
                 one robot, or of shape (batch, \\*shape) with the batch of the last :meth:`reset`. A dynamic
-                axis of the contract may change its size between calls, which binds new memory.
+                axis of the contract may change its size between calls, which binds new memory. Of a policy with
+                noise also ``noise``, of the contract's shape; without it, it is 0.
 
         Returns:
             Each output in its unit, float64, with a leading batch axis if the inputs had one, clipped to the
@@ -130,7 +132,7 @@ class Policy:
                 f"{self.path} is a policy for the family '{self.contract.robot}' and was loaded without a robot: load"
                 f" it with load_policy(path, robot=load_quadrotor(NAME)), where NAME is one of {known} or a robot file."
             )
-        if inputs.keys() != self._names:
+        if inputs.keys() != self._names and inputs.keys() - self._optional != self._names:
             self._refuse_names(inputs)
         for size, (name, axis) in self._measured.items():
             shape = np.shape(inputs[name])
@@ -170,6 +172,9 @@ class Policy:
         batched: bool | None = None
         with np.errstate(over="ignore"):  # beyond float32 becomes infinite and is refused by name
             for name, (shape, batched_shape, memory) in self._slots.items():
+                if name in self._optional and name not in inputs:
+                    memory.fill(0.0)
+                    continue
                 array = np.asarray(inputs[name])
                 if array.shape == batched_shape:
                     has_batch = True
@@ -187,14 +192,14 @@ class Policy:
         return bool(batched)
 
     def _refuse_names(self, inputs: Mapping[str, Any]) -> None:
-        missing, extra = sorted(self._names - inputs.keys()), sorted(inputs.keys() - self._names)
+        missing, extra = sorted(self._names - inputs.keys()), sorted(inputs.keys() - self._names - self._optional)
         problems = [f"missing: {', '.join(missing)}"] * bool(missing) + [f"unknown: {', '.join(extra)}"] * bool(extra)
         raise ValueError(f"The policy takes {', '.join(self._slots)}; {'; '.join(problems)}.")
 
     def _refuse_shape(self, name: str, found: tuple[int, ...]) -> None:
         shape, batched_shape, _ = self._slots[name]
         allowed = f"{shape} or {batched_shape}" if self._batch == 1 else f"{batched_shape}"
-        (port,) = (port for port in self.contract.inputs if port.name == name)
+        (port,) = (port for port in (*self.contract.inputs, *self.contract.optional) if port.name == name)
         same = [f", with as many {size} as {self._measured[size][0]} has" for size in port.dynamic]
         raise ValueError(
             f"{name}: the shape {found} is not allowed: must be {allowed}{''.join(same)}. For another number of robots"
@@ -216,7 +221,8 @@ class Policy:
 
     def _allocate_inputs(self) -> None:
         """Allocate memory for the inputs in their present sizes, and bind everything."""
-        shapes = {port.name: port.sized(self._sizes) for port in self.contract.inputs}
+        ports = (*self.contract.inputs, *self.contract.optional)
+        shapes = {port.name: port.sized(self._sizes) for port in ports}
         self._input_memory, inputs = _arena(shapes, self._batch)
         self._slots = {name: (shapes[name], (self._batch, *shapes[name]), memory) for name, memory in inputs.items()}
         self._increasing = [
@@ -229,7 +235,10 @@ class Policy:
         self._fed = {name: repeated(value, self._batch) for name, value in self._constants.items()}
         self._binding = self._session.io_binding()
         for name, memory in {**inputs, **self._fed}.items():
-            self._binding.bind_cpu_input(name, memory)
+            if name in self._optional:  # the other way finds no inputs that have a default
+                self._binding.bind_ortvalue_input(name, onnxruntime.OrtValue.ortvalue_from_numpy(memory))
+            else:
+                self._binding.bind_cpu_input(name, memory)
         for name, memory in self._state.items():
             self._binding.bind_cpu_input(STATE_PREFIX + name, memory)
         bound = {**self._outputs, **{NEXT_STATE_PREFIX + name: memory for name, memory in self._next_state.items()}}

@@ -112,7 +112,7 @@ class PlanningPolicy:
             raise UserError(f"{policy.path} does not plan chunks, so it cannot plan while it acts.")
         self._plan, self._act = halves(policy)
         self._plan_inputs, self._act_inputs = (
-            [port.name for port in part.contract.inputs] for part in (self._plan, self._act)
+            [port.name for port in (*part.contract.inputs, *part.contract.optional)] for part in (self._plan, self._act)
         )
         self._queue = ChunkQueue(policy.contract.chunk[0])
         self._period_s = 1.0 / policy.contract.rate_hz
@@ -267,20 +267,21 @@ def halves(policy: Policy) -> tuple[Policy, Policy]:
     for state in contract.state:
         ports[STATE_PREFIX + state.name] = _port(STATE_PREFIX + state.name, state.shape)
     ports[ACTION] = _port(ACTION, (axes,))
+    optional = {port.name: port for port in contract.optional}
     plans = cut(model, [plan])
     acts = cut(model, [*command, *(after[state.name] for state in kept)], [action])
     own = [STATE_PREFIX + state.name for state in kept]
     for part in (plans, acts):
         for name in (value.name for value in part.graph.input):
-            if name not in ports or (name.startswith(STATE_PREFIX) and name not in own):
+            if name not in {**ports, **optional} or (name.startswith(STATE_PREFIX) and name not in own):
                 raise UserError(
                     f"{where}: what it plans or how it acts depends on '{name}', so its graph cannot be cut in two: set"
                     " the policy node's parameter asynchronous to false."
                 )
-    read = tuple(ports[value.name] for value in plans.graph.input)
-    sensed = tuple(ports[value.name] for value in acts.graph.input if value.name not in own)
+    read = tuple(ports[value.name] for value in plans.graph.input if value.name in ports)
+    sensed = tuple(ports[value.name] for value in acts.graph.input if value.name not in {*own, *optional})
     inner = replace(contract, inputs=read, outputs=(_port(PLAN, (steps, axes)),), state=())
-    outer = replace(contract, inputs=sensed, state=tuple(kept))
+    outer = replace(contract, inputs=sensed, state=tuple(kept), noise=())  # which is in the action
     opened = [open_session(part.SerializeToString(), where) for part in (plans, acts)]
     return Policy(inner, opened[0], policy.path), Policy(outer, opened[1], policy.path)
 

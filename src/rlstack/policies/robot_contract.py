@@ -98,6 +98,8 @@ def check_contract(contract: Contract, where: str) -> None:
     _check_names(where, "state", [s.name for s in contract.state])
     for state in contract.state:
         _check_size(where, f"state '{state.name}'", state.shape)
+    if contract.noise:
+        _check_size(where, "noise", contract.noise)
     fed = {**signals.SENSED, **signals.ROBOT_FILE} if contract.family else signals.SENSED
     for port in contract.inputs:
         if port.name not in fed:

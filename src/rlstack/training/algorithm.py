@@ -51,11 +51,18 @@ class PlanningActor(Actor):
     def __init__(self, chunk: int, actions: int) -> None:
         super().__init__()
         self.chunk, self.actions = chunk, actions
+        self.noise: tuple[int, ...] = ()
+        """Shape of the noise that its actions come from, if any."""
         self.memory = {"ahead": (chunk - 1, actions), "left": (1,)} if chunk > 1 else {}
 
     @abstractmethod
-    def plan(self, observation: Tensor) -> Tensor:
-        """Return deterministic chunks (batch, chunk, actions) for observations (batch, columns), the next one first."""
+    def plan(self, observation: Tensor, noise: Tensor | None = None) -> Tensor:
+        """Return deterministic chunks (batch, chunk, actions) for observations (batch, columns), the next one first.
+
+        Args:
+            observation: From the pipeline.
+            noise: (batch or 1, *shape) with the shape of :attr:`noise`; None: 0, and always so without that.
+        """
 
     def take(self, planned: Tensor, memory: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the present action (batch, actions) and the rest of the chunk with its length.

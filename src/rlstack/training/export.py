@@ -26,7 +26,7 @@ from rlstack.policies import (
     load_policy,
     write_policy,
 )
-from rlstack.policies.contract import ACTION, NEXT_STATE_PREFIX, PLAN, STATE_PREFIX, Contract, Port
+from rlstack.policies.contract import ACTION, NEXT_STATE_PREFIX, NOISE, PLAN, STATE_PREFIX, Contract, Port
 from rlstack.policies.family_contract import bind
 from rlstack.policies.limits import ORDINARY
 from rlstack.robots import RobotSpec, frames
@@ -99,9 +99,9 @@ class PolicyGraph(nn.Module):
         }
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        """Map inputs and state, in order, to the command and the next state, in order."""
-        named = dict(zip(self.inputs, tensors))
-        state = dict(zip(self.memory, tensors[len(self.inputs) :]))
+        """Map inputs, state and, if given, noise, in order, to the command and the next state, in order."""
+        named = dict(zip((*self.inputs, *self.memory, NOISE), tensors))
+        state = {name: named.pop(name) for name in self.memory}
         command, after, chunk = self._run(named, state)
         return (command, *(after[name] for name in self.memory), *(chunk[name] for name in self.chunk))
 
@@ -116,8 +116,13 @@ class PolicyGraph(nn.Module):
             return {}
         return {PLAN: (actor.chunk, actor.actions), ACTION: (actor.actions,)}
 
+    @property
+    def noise(self) -> tuple[int, ...]:
+        """Shape of the noise that the actor's actions come from, if any."""
+        return self.actor.noise if isinstance(self.actor, PlanningActor) else ()
+
     def step(self, inputs: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the command (batch, n) in SI units and the next state by name."""
+        """Return the command (batch, n) in SI units and the next state by name; ``inputs`` may hold the noise."""
         return self._run(inputs, state)[:2]
 
     def _run(
@@ -125,10 +130,12 @@ class PolicyGraph(nn.Module):
     ) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
         memory = {n.removeprefix(_PIPELINE): t for n, t in state.items() if n.startswith(_PIPELINE)}
         hidden = {n.removeprefix(_ACTOR): t for n, t in state.items() if n.startswith(_ACTOR)}
-        prepared = self.pipeline.prepare({name: valid(name, tensor) for name, tensor in inputs.items()}, memory)
+        given = {name: valid(name, tensor) for name, tensor in inputs.items()}
+        noise = given.pop(NOISE, None)
+        prepared = self.pipeline.prepare(given, memory)
         observation, chunk = self.pipeline.observe(prepared, memory), {}
         if isinstance(self.actor, PlanningActor):
-            chunk[PLAN] = self.actor.plan(observation)
+            chunk[PLAN] = self.actor.plan(observation, noise)
             action, hidden = self.actor.take(chunk[PLAN], hidden)
             chunk[ACTION] = action
         else:
@@ -178,7 +185,7 @@ class TorchPolicy:
 def make_contract(name: str, task_name: str, task: Any, robot: RobotSpec, graph: PolicyGraph, **facts: Any) -> Contract:
     """Return the contract of a task's policy for a robot; ``facts`` are its training and evaluation entries."""
     facts = {"name": name, "task": task_name, "rate_hz": task.rate_hz, "state": graph.memory, **facts}
-    facts["chunk"] = graph.chunk.get(PLAN, ())
+    facts["chunk"], facts["noise"] = graph.chunk.get(PLAN, ()), graph.noise
     family = getattr(task, "family", None)
     if family:
         contract = contract_for_family(family, task.inputs, task.outputs, robot=robot.kind, **facts)
@@ -227,9 +234,10 @@ def compare(
 ) -> float:
     """Return the largest difference between the file at ``path`` and ``graph``, as a share of the range.
 
-    Both are fed ``observations`` random inputs of 10 robots in sequence, and begin each step with the file's recurrent
-    state: some memory, such as the joint targets of a stretched arm, doubles any difference at each step. Compared are
-    the command, to its range, and the next state, to that of an action, -1 to 1, or to its own size if that is larger.
+    Both are fed ``observations`` random inputs of 10 robots in sequence, half of them with noise where there is any,
+    and begin each step with the file's recurrent state: some memory, such as the joint targets of a stretched arm,
+    doubles any difference at each step. Compared are the command, to its range, and the next state, to that of an
+    action, -1 to 1, or to its own size if that is larger.
     """
     batch, rng = 10, np.random.default_rng(seed)
     policy = load_policy(path, robot=robot)
@@ -239,11 +247,13 @@ def compare(
     port = policy.contract.outputs[0]
     span = np.array(port.maximum) - np.array(port.minimum)
     worst = 0.0
-    for _ in range(observations // batch):
+    for number in range(observations // batch):
         sizes = {n: least + int(rng.integers(0, 20)) for n, least in signals.DYNAMIC.items()}
         inputs = {p.name: _drawn(p, (batch, *p.sized(sizes)), rng) for p in policy.contract.inputs}
         inputs = {n: np.sort(a, axis=-1) if n in signals.INCREASING else a for n, a in inputs.items()}
         inputs = {n: frames.normalise(a) if n.endswith("orientation") else a for n, a in inputs.items()}
+        if policy.contract.noise and number % 2:
+            inputs[NOISE] = rng.normal(size=(batch, *policy.contract.noise))
         difference = np.abs(policy.step(inputs)[port.name] - twin.step(inputs)[port.name]) / span
         worst = max(worst, float(difference.max()))
         for name, after in policy.state.items():
@@ -269,6 +279,7 @@ def to_onnx(graph: PolicyGraph, contract: Contract) -> onnx.ModelProto:
     """
     inputs = {port.name: port.shape for port in contract.inputs}
     inputs.update({STATE_PREFIX + name: shape for name, shape in graph.memory.items()})
+    inputs.update({port.name: port.shape for port in contract.optional})
     outputs = {port.name: port.shape for port in contract.outputs}
     outputs.update({NEXT_STATE_PREFIX + name: shape for name, shape in graph.memory.items()})
     outputs.update(graph.chunk)
@@ -283,4 +294,7 @@ def to_onnx(graph: PolicyGraph, contract: Contract) -> onnx.ModelProto:
             )
     for value in [value for value in model.graph.output if value.name in graph.chunk]:
         model.graph.output.remove(value)  # it was one in order to be named
+    for port in contract.optional:
+        zeros = np.zeros((1, *port.sized({})), np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(zeros, port.name))  # the input's default
     return model

@@ -19,6 +19,7 @@ from rlstack.training.algorithm import PlanningActor
 from rlstack.training.language.checkpoints.expert import ExpertHead
 from rlstack.training.language.checkpoints.opening import CheckpointNetwork, CheckpointSettings, Fit, open_checkpoint
 from rlstack.training.language.checkpoints.trained import frozen
+from rlstack.training.language.flow import Flow
 from rlstack.training.language.head import Head
 from rlstack.training.language.heads import HeadName, make_head
 from rlstack.training.language.meanings import meanings
@@ -138,6 +139,9 @@ class LanguageActor(PlanningActor):
         else:
             self.network = Network(layout.state, layout.images, self.tokeniser.size, settings.chunk, settings.network)
             self.head = make_head(settings.head, settings.network.width, actions, settings.bins)
+        if isinstance(self.head, Flow):
+            further, axes = self.head.beyond
+            self.noise = (settings.chunk + further, actions + axes)
 
     @property
     def grounded(self) -> Network | None:
@@ -205,7 +209,8 @@ class LanguageActor(PlanningActor):
             found: Tensor = self.network(*seen)
         return found.float()
 
-    def plan(self, observation: Tensor) -> Tensor:
-        """Return deterministic chunks (batch, chunk, actions) for observations (batch, columns), the next one first."""
-        planned: Tensor = self.head(self.features(self.seen(observation)))
+    def plan(self, observation: Tensor, noise: Tensor | None = None) -> Tensor:
+        """Return deterministic chunks (batch, chunk, actions); see :meth:`.PlanningActor.plan`."""
+        features = self.features(self.seen(observation))
+        planned: Tensor = self.head(features) if noise is None else self.head(features, noise)
         return planned

@@ -94,8 +94,12 @@ class Flow(Head):
         return self.trimmed(wrong).square().sum(dim=-1)
 
     def forward(self, features: Tensor, noise: Tensor | None = None) -> Tensor:
-        """Return the actions (batch, steps, axes) that ``noise`` becomes; None: zeros, its mean."""
-        now = self.still(features) if noise is None else noise
+        """Return the actions (batch, steps, axes) that ``noise`` (batch or 1, steps, axes of the flow) becomes.
+
+        None: zeros, its mean.
+        """
+        now = self.still(features)
+        now = now if noise is None else now + noise
         for k in range(self.flow_steps):
             now = self._next(now, self.velocity_at(features, now, self._time(k)))
         return self.outer(now)

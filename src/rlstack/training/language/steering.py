@@ -34,8 +34,8 @@ class SteeredActor(PlanningActor):
         super().__init__(frozen.chunk, frozen.actions)
         self.frozen, self.steering, self.reach, self.each_step = frozen, steering, reach, each_step
 
-    def plan(self, observation: Tensor) -> Tensor:
-        """Return deterministic chunks (batch, chunk, actions) for observations (batch, columns), the next one first."""
+    def plan(self, observation: Tensor, noise: Tensor | None = None) -> Tensor:
+        """Return deterministic chunks (batch, chunk, actions) by chosen noise; see :meth:`.PlanningActor.plan`."""
         seen = self.frozen.seen(observation)
         features = self.frozen.features(seen)
         chosen, _ = self.steering(seen_by_steering(self.frozen, seen, features), {})
