@@ -205,6 +205,7 @@ setup(
         "rlstack.policies": ["*.sha256"],
         "rlstack.robots": ["*.yaml"],
         "rlstack.bringup.explain": ["*.jinja"],
+        "rlstack.identification": ["*.jinja"],
         "rlstack.verification": ["*.jinja"],
     },
     data_files=data_files(),

@@ -36,7 +36,7 @@ FLOORS = {
     **dict.fromkeys(("fused", "robots", "interfaces"), 1),
     **dict.fromkeys(("policies", "sim", "hardware", "control", "data", "perception", "view"), 2),
     **dict.fromkeys(("guard", "tasks", "agent"), 3),
-    **dict.fromkeys(("verification", "demonstrations"), 4),
+    **dict.fromkeys(("verification", "demonstrations", "identification"), 4),
     **dict.fromkeys(("training", "importers"), 5),
     "nodes": 6,
     **dict.fromkeys(("bringup", "environments"), 7),
@@ -71,6 +71,7 @@ KIND_FLOORS = {
     **dict.fromkeys(("spec", "models", "mjcf", "urdf", "signals"), 1),
     "simulation": 2,
     "guard": 3,
+    "identification": 4,
     "topics": 6,
     **dict.fromkeys(("deployment", "drill", "scaffold", "verification"), 7),
 }

@@ -70,6 +70,10 @@ VERBS: dict[str, Verb] = {
     "play": Verb("play a bag on its topics", "bringup.record_commands:Play"),
     "explain": Verb("say why a recorded robot did what it did", "bringup.explain.command:Explain"),
     "info": Verb("describe a bag, also one that is damaged", "bringup.record_commands:Info"),
+    "identify": Verb(
+        "find a robot's parameters from recordings, and write a new robot file",
+        "bringup.identify_command:Identify",
+    ),
     "demo record": Verb(
         "record demonstrations of a manipulation task: by its expert, a policy or by hand",
         "bringup.demo_commands:DemoRecord",

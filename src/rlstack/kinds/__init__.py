@@ -31,6 +31,7 @@ PARTS = {
     "topics": "robot node",
     "deployment": "deployment",
     "drill": "fault drill",
+    "identification": "identification",
     "verification": "verification",
     "scaffold": "starting file",
 }

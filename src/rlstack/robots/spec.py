@@ -73,6 +73,9 @@ class RobotSpec:
     """By name, which their topics start with."""
     lidars: dict[str, Lidar] = value(dict)
     """By name, which is their topic."""
+    randomisation: dict[str, tuple[float, float]] = value(dict)
+    """Ranges that training draws from instead of the recipe's, by the names of the task's own ``randomisation``
+    settings; ``rlstack identify`` writes them from what a recording tells."""
 
     family: ClassVar[RobotFamily | None] = None
     """Inputs that describe each robot to policies for many of the kind; None if there are none."""
@@ -87,6 +90,9 @@ class RobotSpec:
 
     def __post_init__(self) -> None:
         check_names(self.cameras, self.lidars, self.sensors)
+        for name, (low, high) in self.randomisation.items():
+            if low > high:
+                raise ValueError(f"randomisation.{name}: {[low, high]} is not allowed: the lower end must come first.")
         for name, camera in self.cameras.items():
             if camera.link and not self.has_links:
                 raise ValueError(
@@ -146,9 +152,9 @@ class RobotSpec:
         return self
 
     def identity(self) -> dict[str, Any]:
-        """Return its identity as plain data, independent of file locations and descriptions."""
+        """Return its identity as plain data, independent of file locations, descriptions and how it is trained for."""
         data: dict[str, Any] = schema.to_data(self)
-        del data["description"]
+        del data["description"], data["randomisation"]
         return data
 
     @property

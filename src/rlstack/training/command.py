@@ -15,7 +15,7 @@ import tyro
 
 from rlstack.errors import UserError
 from rlstack.files import write_atomically
-from rlstack.training.recipe import Recipe, check_recipe, load_recipe, recipe_files, switched
+from rlstack.training.recipe import Recipe, check_recipe, load_recipe, recipe_files, switched, with_robots_ranges
 from rlstack.view.watching import person_watches
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def parse_recipe(name: str, words: Sequence[str] = (), prog: str = "rlstack trai
     """Return the recipe called ``name`` with the options in ``words`` applied and checked.
 
     Another task or algorithm replaces the options with its own settings; a summary of those carried over is printed
-    (:func:`rlstack.training.recipe.switched`).
+    (:func:`rlstack.training.recipe.switched`). Ranges that the robot's file has for training replace the recipe's.
 
     Raises:
         UserError: The recipe, task or algorithm is unknown, or a value is out of range.
@@ -89,6 +89,8 @@ def parse_recipe(name: str, words: Sequence[str] = (), prog: str = "rlstack trai
     recipe = load_recipe(name)
     task, algorithm = ((option, getattr(recipe, option)) for option in ("task", "algorithm"))
     recipe, notes = switched(recipe, _option_value(words, *task), _option_value(words, *algorithm))
+    recipe, ranges = with_robots_ranges(recipe, _option_value(words, "robot", recipe.robot))
+    notes += ranges
     for sentence in notes:
         print(sentence, file=sys.stderr)
     if not words:

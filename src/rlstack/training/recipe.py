@@ -15,7 +15,7 @@ from rlstack import schema
 from rlstack.errors import UserError, unknown_name
 from rlstack.registry import FILE, absolute
 from rlstack.resources import list_resources
-from rlstack.robots import robot_names
+from rlstack.robots import load_robot, robot_names
 from rlstack.schema import value
 from rlstack.tasks import TASKS
 from rlstack.training import ALGORITHMS
@@ -166,6 +166,26 @@ def switched(recipe: Recipe[Any, Any], task: str, algorithm: str) -> tuple[Recip
         settings = _carried_over(recipe.algorithm_settings, kind, f"algorithm {algorithm}", key, notes)
         recipe = dataclasses.replace(recipe, algorithm=algorithm, algorithm_settings=settings)
     return recipe, notes
+
+
+def with_robots_ranges(recipe: Recipe[Any, Any], robot: str) -> tuple[Recipe[Any, Any], list[str]]:
+    """Return a recipe with the ranges that the file of ``robot`` (a name or path) has for training, and sentences.
+
+    Raises:
+        UserError: The robot file is missing or refused, or a range is not one that the task allows.
+    """
+    ranges = load_robot(robot).randomisation
+    settings: Any = getattr(recipe.task_settings, "randomisation", None)
+    if not ranges or settings is None:
+        return recipe, []
+    named = {entry.name for entry in dataclasses.fields(settings)}
+    taken = {name: ends for name, ends in ranges.items() if name in named}
+    own = dataclasses.replace(settings, **taken)
+    where = f"{robot}: randomisation"
+    schema.check(own, where)
+    changed = dataclasses.replace(recipe.task_settings, randomisation=own)
+    listed = ", ".join(f"{name} {list(ends)}" for name, ends in taken.items())
+    return dataclasses.replace(recipe, task_settings=changed), [f"Training draws from the robot file's {listed}."]
 
 
 def _carried_over(settings: Any, kind: Any, whose: str, key: str, notes: list[str]) -> Any:

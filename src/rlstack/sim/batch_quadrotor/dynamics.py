@@ -160,14 +160,43 @@ def _step(
     speeds = (speed, middle, end)
     spin = around.model.gyroscopic
     begin, half, full = ((w, rotor.change(w, wanted, lag) if spin else None) for w, wanted in zip(speeds, commands))
+    return _runge_kutta(body, begin, half, full, around, h), end
+
+
+def advance_body(
+    body: Vector, parameters: Vector, speeds: Sequence[Vector], duration: Any, model: QuadrotorModel
+) -> Any:
+    """Return the rows of position, attitude, velocity and rates after a step under known rotor speeds.
+
+    For a motion whose rotor speeds are known from the commands alone, as in identification; without disturbances.
+
+    Args:
+        body: (13, ...) the first rows of :data:`rlstack.sim.batch_quadrotor.layout.STATE`.
+        parameters: Rows of :data:`rlstack.sim.batch_quadrotor.layout.PARAMETERS`.
+        speeds: (rotors, ...) rad/s each, at the step's begin, middle and end.
+        duration: Of the step, s.
+        model: Settings of the dynamics, without a rate loop and the rotors' angular momentum.
+    """
+    p = {name: parameters[where_] for name, where_ in PARAMETERS.items()}
+    parts = ("position", "orientation", "linear_velocity", "angular_velocity")
+    begin, half, full = ((speed, None) for speed in speeds)
+    around = _Surroundings(p, model, None, 0.0 * p["force"], 0.0 * p["torque"])
+    after = _runge_kutta(Body(*(body[STATE[name]] for name in parts)), begin, half, full, around, duration)
+    return np.concatenate(list(after))
+
+
+def _runge_kutta(
+    body: Body, begin: tuple[Any, Any], half: tuple[Any, Any], full: tuple[Any, Any], around: _Surroundings, h: Any
+) -> Body:
+    """Return the body after ``h`` s, from the rotors' speeds and accelerations at the begin, middle and end."""
     k1 = around.slope(body, *begin)
     k2 = around.slope(_moved(body, k1, 0.5 * h), *half)
     k3 = around.slope(_moved(body, k2, 0.5 * h), *half)
     k4 = around.slope(_moved(body, k3, h), *full)
     mean = Body(*((a + 2.0 * (b + c) + d) / 6.0 for a, b, c, d in zip(k1, k2, k3, k4)))
     after = _moved(body, mean, h)
-    return after._replace(orientation=unit(after.orientation)), end
+    return after._replace(orientation=unit(after.orientation))
 
 
-def _moved(body: Body, slope: Body, duration: float) -> Body:
+def _moved(body: Body, slope: Body, duration: Any) -> Body:
     return Body(*(now + rate * duration for now, rate in zip(body, slope)))

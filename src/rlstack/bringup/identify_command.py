@@ -1,0 +1,132 @@
+"""`rlstack identify`: what a robot really is, from recordings of it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from rlstack.errors import UserError
+
+
+@dataclass(frozen=True)
+class Identify:
+    """Find a robot's parameters from recordings (`rlstack record`), and write a new robot file with the evidence.
+
+    Beside each number that the recording tells stand its value, 90% interval, bag and method; what it cannot tell
+    keeps the old file's number, with the reason and the motion that would tell it. The report beside the file has the
+    gap between recorded and simulated motion, before and after. `rlstack train RECIPE --robot NEW.yaml` trains with
+    ranges from what is left uncertain.
+    """
+
+    bags: tyro.conf.Positional[Annotated[tuple[Path, ...], tyro.conf.arg(metavar="BAG ...")]]
+    """Bags of the robot: folders, or files of them."""
+    robot: str
+    """The robot file to start from: a name or a file."""
+    out: Annotated[str, tyro.conf.arg(metavar="NAME")] = ""
+    """Name or path of the new robot file; default: ROBOT_identified."""
+    known: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE ...")] = ()
+    """What was measured otherwise, such as mass=0.032, in SI units; `mass` of a quadrotor is never told by odometry."""
+    namespace: str = ""
+    """Namespace of the robot's topics; default: the only robot in the bag."""
+    check: bool = False
+    """Fit nothing: report how far the robot file's prediction is from the recordings."""
+    json: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Also write the figures to this file (JSON)."""
+
+    def run(self) -> int:
+        """Identify, or check."""
+        from rlstack.files import write_json
+        from rlstack.identification.identify import gap_report, identify, read_all
+        from rlstack.identification.page import gap_table, write_check, write_identification
+        from rlstack.identification.robot_file import checked_out, write_robot
+        from rlstack.robots import load_robot
+
+        if not self.bags:
+            raise UserError("Name the bags to identify from: rlstack identify bags/one --robot crazyflie.")
+        robot, known = load_robot(self.robot), _known(self.known)
+        name = self.out or f"{robot.name}_{'check' if self.check else 'identified'}"
+        new = Path(name).expanduser() if self.check else checked_out(name)
+        report = new.with_suffix(".html")
+        recordings = read_all(robot, self.bags, self.namespace)
+        for recorded in recordings:
+            for note in recorded.notes:
+                print(f"{recorded.path}: {note}", file=sys.stderr)
+        if self.check:
+            _, gap = gap_report(robot, recordings, known)
+            print(gap_table({robot.name: gap}))
+            notes = [note for recorded in recordings for note in recorded.notes]
+            write_check(report, robot.name, gap, [str(bag) for bag in self.bags], notes)
+            print(f"Report: {report}")
+            if self.json is not None:
+                write_json(self.json, {"gap": {term: errors.tolist() for term, errors in gap.errors.items()}})
+            return 0
+        found = identify(robot, recordings, known, lambda stage: print(f"Fitting {stage} ...", flush=True))
+        write_identification(report, new.stem, found)
+        write_robot(new, self.robot, found, report.name)
+        print(described(found))
+        print("\n" + gap_table({"before": found.before, "after": found.after}))
+        print(f"\nRobot file: {new}\nReport: {report}\nNext: rlstack train RECIPE --robot {new}")
+        if self.json is not None:
+            write_json(self.json, as_data(found))
+        return 0
+
+
+def _known(given: tuple[str, ...]) -> dict[str, float]:
+    found = {}
+    for word in given:
+        name, equals, text = word.partition("=")
+        try:
+            found[name] = float(text)
+        except ValueError:
+            equals = ""
+        if not equals or not name:
+            raise UserError(f"--known {word} is not allowed: give a name and a number, such as mass=0.032.")
+    return found
+
+
+def described(found: object) -> str:
+    """Return the parameters as text: old and new value, interval, and what could not be told and why."""
+    from rlstack.identification.identify import Identification
+
+    assert isinstance(found, Identification)
+    rows = [["parameter", "file", "now", "90% interval", ""]]
+    reasons = []
+    for one in found.estimates.values():
+        unit = f" {one.parameter.unit}" if one.parameter.unit else ""
+        interval = "" if one.interval is None else f"{one.interval[0]:.5g} to {one.interval[1]:.5g}"
+        rows.append([one.parameter.name, f"{one.parameter.value:.5g}{unit}", f"{one.value:.5g}", interval, one.verdict])
+        if one.verdict == "kept":
+            reasons.append(f"{one.parameter.name} is not told: {one.why}.")
+    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    table = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths)).rstrip() for row in rows]
+    return "\n".join([*table, *([""] if reasons else []), *reasons])
+
+
+def as_data(found: object) -> dict[str, object]:
+    """Return the figures of an identification as plain data."""
+    from rlstack.identification.gap import HORIZONS_S
+    from rlstack.identification.identify import Identification
+
+    assert isinstance(found, Identification)
+    return {
+        "robot": found.robot.name,
+        "bags": [str(recorded.path) for recorded in found.recordings],
+        "parameters": {
+            name: {
+                "value": one.value,
+                "interval_90": None if one.interval is None else list(one.interval),
+                "unit": one.parameter.unit,
+                "verdict": one.verdict,
+                "why": one.why,
+            }
+            for name, one in found.estimates.items()
+        },
+        "horizons_s": list(HORIZONS_S),
+        "gap_before": {term: errors.tolist() for term, errors in found.before.errors.items()},
+        "gap_after": {term: errors.tolist() for term, errors in found.after.errors.items()},
+        "cpu_s": found.seconds,
+    }

@@ -1,0 +1,245 @@
+"""Find a robot's parameters from recordings, with an interval for each, or why they cannot be told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rlstack.arrays import Array
+from rlstack.errors import UserError, unknown_name
+from rlstack.identification.fit import Fit, fit
+from rlstack.identification.gap import Gap, gap_of
+from rlstack.identification.motion_model import Z90, Estimate, KindIdentification, MotionModel
+from rlstack.identification.recorded import Recorded, read_recording
+from rlstack.identification.shooting import CYCLE_S, HELD_OUT_S, Shooting, kept_windows, windows_of
+from rlstack.interfaces.signals import COMMANDED, SENSED
+from rlstack.kinds import find_kind
+from rlstack.robots import RobotSpec
+
+LEAST_MOTION_S = 5.0
+"""Least time in free motion under commands."""
+
+_ROUNDS = 4
+"""Most fits, each without the parameters that the one before did not tell."""
+
+
+@dataclass(frozen=True)
+class Identification:
+    """A robot as its recordings tell it.
+
+    Args:
+        robot: The robot file that it started from.
+        recordings: The recordings.
+        model: Its model.
+        estimates: Of all parameters, by name.
+        fit: The last fit.
+        before: Prediction errors on held-out windows with the file's values.
+        after: The same with the estimates.
+        moving_s: Recorded time that was fitted.
+        seconds: What it took, CPU-seconds of this process.
+    """
+
+    robot: RobotSpec
+    recordings: tuple[Recorded, ...]
+    model: MotionModel
+    estimates: Mapping[str, Estimate]
+    fit: Fit
+    before: Gap
+    after: Gap
+    moving_s: float
+    seconds: float
+
+    @property
+    def values(self) -> Array:
+        """(P,) the new value of every parameter."""
+        return np.array([estimate.value for estimate in self.estimates.values()])
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences on the recordings, by bag."""
+        return [f"{recorded.path}: {note}" for recorded in self.recordings for note in recorded.notes]
+
+
+def read_all(robot: RobotSpec, bags: Sequence[Any], namespace: str = "") -> list[Recorded]:
+    """Read what a robot's identification needs from bags.
+
+    Raises:
+        UserError: The robot cannot be identified, or see :func:`rlstack.identification.recorded.read_recording`.
+    """
+    kind: KindIdentification = find_kind(robot.kind).load("identification")
+    kind.check(robot)
+    how: dict[str, Any] = {"reference": kind.signals[0], "names": kind.names(robot), "optional": kind.optional}
+    return [read_recording(bag, kind.signals, namespace=namespace, **how) for bag in bags]
+
+
+def gap_report(robot: RobotSpec, recordings: Sequence[Recorded], known: Mapping[str, float]) -> tuple[MotionModel, Gap]:
+    """Return how far a robot file's prediction is from its recordings, over the whole of them."""
+    kind: KindIdentification = find_kind(robot.kind).load("identification")
+    model = kind.model(robot, recordings)
+    values, _ = _with_known(model, known)
+    return model, gap_of(model, values, list(recordings), held_out=False)
+
+
+def identify(
+    robot: RobotSpec,
+    recordings: Sequence[Recorded],
+    known: Mapping[str, float] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Identification:
+    """Estimate a robot's parameters.
+
+    Args:
+        robot: The robot file to start from.
+        recordings: From :func:`read_all`.
+        known: Values that were measured otherwise, by the parameters' names.
+        progress: Called with a sentence on each stage.
+
+    Raises:
+        UserError: A known parameter does not exist, the recordings have too little free motion, or the robot's model
+            cannot explain them.
+    """
+    began = time.process_time()
+    kind: KindIdentification = find_kind(robot.kind).load("identification")
+    kind.check(robot)
+    model = kind.model(robot, recordings)
+    values, fixed = _with_known(model, known or {})
+    file = np.array([parameter.value for parameter in model.parameters])
+    topic = _topic(model)
+    windows = kept_windows(model, windows_of(list(recordings), topic, kind.segments_s[-1], held_out=False))
+    moving_s = len(windows) * kind.segments_s[-1]
+    if moving_s < LEAST_MOTION_S:
+        raise UserError(
+            f"{', '.join(str(one.path) for one in recordings)}: {moving_s:.1f} s are in free motion under commands, and"
+            f" at least {LEAST_MOTION_S:g} s are needed: record {model.parameters[-1].manoeuvre}, or fly"
+            f" `rlstack excite {robot.name}`."
+        )
+    free = [k for k, parameter in enumerate(model.parameters) if k not in fixed and not parameter.given]
+    centre, estimated = file.copy(), values.copy()
+    found, problem = None, None
+    reasons: dict[int, str] = {}
+    lengths: tuple[float, ...] = kind.segments_s
+    for _ in range(_ROUNDS):
+        for length in lengths:
+            pieces = kept_windows(model, windows_of(list(recordings), topic, length, held_out=False))
+            problem = Shooting(model, pieces, estimated, free)
+            if progress is not None:
+                progress(f"{len(pieces)} segments of {length:g} s, {len(free)} parameters")
+            inward = np.array([float(model.parameters[k].inward(centre[k])) for k in free])
+            found = fit(problem, problem.start, model.states(pieces), inward)
+            estimated = problem.values(found.parameters)
+        assert found is not None
+        untold = _untold(model, free, found)
+        if not untold:
+            break
+        for k in untold:
+            reasons[k] = _reason(model, k, free, found)
+            estimated[k] = values[k]
+        free = [k for k in free if k not in untold]
+        lengths = kind.segments_s[-1:]
+        if not free:
+            raise UserError(
+                "The recording tells nothing of the robot's parameters: it hardly moves. Record"
+                f" {model.parameters[1].manoeuvre}, or fly `rlstack excite {robot.name}`."
+            )
+    assert found is not None
+    estimates = _estimates(model, free, found, estimated, values, fixed, reasons)
+    before = gap_of(model, values, list(recordings), held_out=True)
+    after = gap_of(model, estimated, list(recordings), held_out=True)
+    if after.worse_than(before):
+        raise UserError(
+            f"The best fit predicts the held-out motion no better than {robot.name} does: the recording is of a robot"
+            " that its model does not describe, or of one that something else moved (wind, contact, a hand)."
+        )
+    used_s = float(found.kept.sum()) * lengths[-1]
+    taken = time.process_time() - began
+    return Identification(robot, tuple(recordings), model, estimates, found, before, after, used_s, taken)
+
+
+def _topic(model: MotionModel) -> str:
+    return (SENSED.get(model.reference) or COMMANDED[model.reference]).topic
+
+
+def _with_known(model: MotionModel, known: Mapping[str, float]) -> tuple[Array, set[int]]:
+    """Return the file's values with the known ones in place, and the indices of these."""
+    names = [parameter.name for parameter in model.parameters]
+    values, fixed = np.array([parameter.value for parameter in model.parameters]), set()
+    for name, value in known.items():
+        if name not in names:
+            raise unknown_name("parameter for --known", name, names)
+        k = names.index(name)
+        parameter = model.parameters[k]
+        if not np.isfinite(value) or (parameter.logarithmic and value <= 0.0) or value < parameter.least:
+            above = "above 0" if parameter.logarithmic else f"at least {parameter.least:g}"
+            raise UserError(f"--known {name}={value:g} is not allowed: must be {above} {parameter.unit}.".strip())
+        values[k] = value
+        fixed.add(k)
+    return values, fixed
+
+
+def _half_widths(model: MotionModel, free: Sequence[int], found: Fit) -> Array:
+    floor = np.array([model.parameters[k].floor for k in free])
+    return np.asarray(Z90 * np.hypot(found.deviation, floor))
+
+
+def _untold(model: MotionModel, free: Sequence[int], found: Fit) -> list[int]:
+    """Return which parameters to leave out: those whose interval is too wide, one of a pair at a time."""
+    wide = {k for k, half in zip(free, _half_widths(model, free, found)) if half > model.parameters[k].needed}
+    names = [parameter.name for parameter in model.parameters]
+    for k in sorted(wide):
+        if (other := model.parameters[k].alike) and names.index(other) in free:
+            # the two in proportion may well be told: keep one of them as it is, and look again
+            wide = {names.index(other)} | {one for one in wide if one not in (k, names.index(other))}
+    return sorted(wide)
+
+
+def _reason(model: MotionModel, k: int, free: Sequence[int], found: Fit) -> str:
+    parameter = model.parameters[k]
+    half = float(_half_widths(model, free, found)[list(free).index(k)])
+    share = float(np.expm1(half))
+    wide = f"{100.0 * share:.0f}%" if parameter.logarithmic else f"{half:.2g} {parameter.unit}"
+    most = f"{100.0 * parameter.needed:.0f}%" if parameter.logarithmic else f"{parameter.needed:.2g} {parameter.unit}"
+    partner = next((one.name for one in model.parameters if one.alike == parameter.name), "")
+    beside = f" apart from {partner}" if partner else ""
+    told = f"tells it{beside} to {wide} only (at most {most} are wanted)"
+    if parameter.logarithmic and share > 1.0:
+        told = f"does not tell it{beside}"
+    return f"the recording {told}: record {parameter.manoeuvre}, or give it: --known {parameter.name}=VALUE"
+
+
+def _estimates(
+    model: MotionModel,
+    free: Sequence[int],
+    found: Fit,
+    estimated: Array,
+    values: Array,
+    fixed: set[int],
+    reasons: Mapping[int, str],
+) -> dict[str, Estimate]:
+    halves = dict(zip(free, _half_widths(model, free, found)))
+    scale = next((k for k, parameter in enumerate(model.parameters) if parameter.given and k not in fixed), None)
+    estimates = {}
+    for k, parameter in enumerate(model.parameters):
+        if k in fixed:
+            estimates[parameter.name] = Estimate(parameter, float(values[k]), None, "known")
+        elif k in halves:
+            at = float(parameter.inward(estimated[k]))
+            low, high = (float(parameter.outward(at + sign * halves[k])) for sign in (-1.0, 1.0))
+            why = ""
+            if parameter.alike and any(model.parameters[j].name == parameter.alike for j in reasons):
+                why = f"in proportion to {parameter.alike}, which is the file's"
+            elif scale is not None and parameter.unit.startswith(("kg", "N")):
+                why = f"in proportion to {model.parameters[scale].name}, which is the file's"
+            estimates[parameter.name] = Estimate(parameter, float(estimated[k]), (low, high), "told", why)
+        else:
+            why = reasons.get(k) or parameter.given
+            estimates[parameter.name] = Estimate(parameter, float(values[k]), None, "kept", why)
+    return estimates
+
+
+def described_split() -> str:
+    """Return how the recordings are split, for reports."""
+    return f"the last {HELD_OUT_S:g} s of every {CYCLE_S:g} s are held out"

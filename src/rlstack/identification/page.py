@@ -1,0 +1,183 @@
+"""The report of an identification, or of a check: parameters, the gap before and after, on one self-contained page."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rlstack.errors import UserError
+from rlstack.files import write_atomically
+from rlstack.identification.gap import HORIZONS_S, Gap
+from rlstack.identification.identify import Identification, described_split
+from rlstack.identification.shooting import HELD_OUT_S
+from rlstack.verification.drawing import COLOURS, INK, Sketch, draw_plots, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_TEMPLATE = Path(__file__).with_name("page.html.jinja")
+_BEFORE, _AFTER = "before", "after"
+
+
+def write_identification(path: Path, name: str, found: Identification) -> None:
+    """Write the page of an identification.
+
+    Raises:
+        UserError: Jinja2 or matplotlib is missing, or it cannot be written.
+    """
+    rows = [
+        {
+            "name": one.parameter.name,
+            "was": f"{one.parameter.value:.5g}",
+            "now": f"{one.value:.5g}",
+            "interval": "" if one.interval is None else f"{one.interval[0]:.5g} to {one.interval[1]:.5g}",
+            "unit": one.parameter.unit,
+            "verdict": one.verdict,
+            "why": one.why,
+        }
+        for one in found.estimates.values()
+    ]
+    noise = [
+        {
+            "name": channel.name,
+            "noise": f"{deviation:.3g}",
+            "unit": channel.unit,
+            "correlation": f"{correlation:.2f}",
+        }
+        for channel, deviation, correlation in zip(found.model.channels, found.fit.noise, found.fit.correlation)
+    ]
+    scope = (
+        f"From {', '.join(str(one.path) for one in found.recordings)}, starting from {found.robot.name}:"
+        f" {found.moving_s:g} s of free motion, {int(found.fit.kept.sum())} of {len(found.fit.kept)} segments,"
+        f" {found.seconds:.0f} CPU-seconds."
+    )
+    gaps = {_BEFORE: found.before, _AFTER: found.after}
+    _write(
+        path,
+        title=f"{name}: {found.robot.name} as its recording tells it",
+        scope=scope,
+        notes=found.notes,
+        estimates=rows,
+        gaps=gaps,
+        noise=noise,
+        split=f"On {len(found.after.windows)} held-out windows of {HELD_OUT_S:g} s ({described_split()}).",
+    )
+
+
+def write_check(path: Path, name: str, gap: Gap, bags: Sequence[str], notes: Sequence[str]) -> None:
+    """Write the page of a check: how far a robot file's prediction is from recordings.
+
+    Raises:
+        UserError: As for :func:`write_identification`.
+    """
+    _write(
+        path,
+        title=f"{name} against {', '.join(bags)}",
+        scope="The gap between the robot and its file.",
+        notes=notes,
+        estimates=[],
+        gaps={name: gap},
+        noise=[],
+        split=f"On {len(gap.windows)} windows of {HELD_OUT_S:g} s.",
+    )
+
+
+def gap_table(gaps: Mapping[str, Gap]) -> str:
+    """Return the errors of several gaps as text, by term and horizon."""
+    rows = [["term", "", *(f"{horizon:g} s" for horizon in HORIZONS_S)]]
+    rows += [[f"{row['name']}, {row['unit']}", row["which"], *row["cells"]] for row in _gap_rows(gaps)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths)).rstrip() for row in rows)
+
+
+def _gap_rows(gaps: Mapping[str, Gap]) -> list[dict[str, Any]]:
+    first = next(iter(gaps.values()))
+    return [
+        {
+            "name": channel.replace("_", " "),
+            "unit": first.units[channel],
+            "which": which,
+            "cells": [f"{error:.3g}" for error in gap.errors[channel]],
+        }
+        for channel in first.errors
+        for which, gap in gaps.items()
+    ]
+
+
+def _write(path: Path, *, gaps: Mapping[str, Gap], **values: Any) -> None:
+    try:
+        import jinja2
+    except ImportError as error:
+        raise UserError("The report needs Jinja2, which is not installed: pip install 'rlstack[view]'.") from error
+    caption = (
+        "Length of the prediction's error over the time since the window's begin: median of the windows, and the"
+        " middle 80% of them."
+    )
+    example = (
+        "One window, that with the middle error of all: recorded, and predicted from its first measurement; x, y, z"
+        " from light to dark."
+    )
+    sketches: list[Sketch] = [
+        ("example", "Predicted and recorded motion", example, lambda: _example(gaps)),
+        ("errors", "Errors over the horizon", caption, lambda: _figure(gaps)),
+    ]
+    plots = [
+        {"title": plot.title, "caption": plot.caption, "data": base64.b64encode(plot.png).decode()}
+        for plot in draw_plots(sketches)
+    ]
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    page = environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
+        gaps=_gap_rows(gaps), horizons=[f"{horizon:g}" for horizon in HORIZONS_S], plots=plots, **values
+    )
+    write_atomically(path, page, what="the report")
+
+
+def _figure(gaps: Mapping[str, Gap]) -> Figure:
+    """Return the errors over time, a panel for each term."""
+    names = list(next(iter(gaps.values())).errors)
+    figure = new_figure(10.0, 2.6 * -(-len(names) // 2))
+    grid = figure.subplots(-(-len(names) // 2), 2, squeeze=False)
+    for axes in grid.flat[len(names) :]:
+        axes.set_visible(False)
+    for axes, name in zip(grid.flat, names):
+        for (which, gap), colour in zip(gaps.items(), (COLOURS[1], COLOURS[0])):
+            errors = np.linalg.norm(np.nan_to_num(gap.over_time[name], posinf=1e6, neginf=1e6), axis=-1)
+            at = np.linspace(0.0, HELD_OUT_S, errors.shape[1])
+            low, middle, high = np.quantile(errors, (0.1, 0.5, 0.9), axis=0)
+            axes.fill_between(at, low, high, color=colour, alpha=0.2, linewidth=0.0)
+            axes.plot(at, middle, color=colour, label=which)
+        axes.set(title=name.replace("_", " "), xlabel="s", ylabel=next(iter(gaps.values())).units[name], ylim=(0, None))
+    grid.flat[0].legend(loc="upper left")
+    return figure
+
+
+def _example(gaps: Mapping[str, Gap]) -> Figure:
+    """Return the recorded and the predicted motion of the window whose error is the median."""
+    first, last = next(iter(gaps.values())), list(gaps.values())[-1]
+    names = list(first.recorded)
+    ends = np.linalg.norm(np.nan_to_num(last.over_time[names[0]][:, -1], posinf=1e6, neginf=1e6), axis=-1)
+    chosen = int(np.argsort(ends)[len(ends) // 2])
+    figure = new_figure(10.0, 2.6 * -(-len(names) // 2))
+    grid = figure.subplots(-(-len(names) // 2), 2, squeeze=False)
+    for axes in grid.flat[len(names) :]:
+        axes.set_visible(False)
+    for axes, name in zip(grid.flat, names):
+        recorded = first.recorded[name][chosen]
+        at = np.linspace(0.0, HELD_OUT_S, len(recorded))
+        low, high = float(np.nanmin(recorded)), float(np.nanmax(recorded))
+        room = 0.3 * (high - low) + 1e-6
+        for column in range(recorded.shape[1]):
+            shade = 0.45 + 0.55 * (column + 1) / recorded.shape[1]
+            only = {"label": "recorded"} if column == recorded.shape[1] - 1 else {}
+            axes.plot(at, recorded[:, column], ".", color=INK, markersize=2.5, alpha=shade, **only)
+            for (which, gap), colour in zip(gaps.items(), (COLOURS[1], COLOURS[0])):
+                only = {"label": which} if column == recorded.shape[1] - 1 else {}
+                predicted = recorded[:, column] + gap.over_time[name][chosen, :, column]
+                axes.plot(at, predicted, color=colour, alpha=shade, linewidth=1.2, **only)
+        axes.set(title=name.replace("_", " "), xlabel="s", ylabel=first.units[name], ylim=(low - room, high + room))
+    grid.flat[0].legend(loc="best")
+    return figure

@@ -1,0 +1,236 @@
+"""Read what a robot was commanded and what it measured from bags, as arrays with times on one clock."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlstack.arrays import Array
+from rlstack.data.bags.bag import Bag
+from rlstack.errors import UserError
+from rlstack.interfaces.messages import NANOSECONDS, NameOrder, stamp_to_ns
+from rlstack.interfaces.signals import COMMANDED, SENSED
+
+APART_S = 0.1
+"""Stamps of two topics that differ by more than this for messages that arrive together are from different clocks:
+transport and computation take less."""
+
+DRIFT_S = 0.005
+"""Most that such clocks may move against each other over a recording: half of a control period at 100 Hz."""
+
+SHORTEST_S = 5.0
+"""Least duration of a recording."""
+
+
+@dataclass(frozen=True)
+class Track:
+    """The messages of one topic, in the order of their times.
+
+    Args:
+        topic: Its name in the robot's namespace.
+        time_s: (n,) when it was measured, or of a command the stamp of the observation that it answers, s since the
+            first message of the reference; strictly increasing.
+        values: By signal, (n, width).
+    """
+
+    topic: str
+    time_s: Array
+    values: Mapping[str, Array]
+
+    @property
+    def period_s(self) -> float:
+        """Usual time between two messages."""
+        return float(np.median(np.diff(self.time_s)))
+
+    def __len__(self) -> int:
+        return len(self.time_s)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What one bag says of one robot.
+
+    Args:
+        path: The bag.
+        tracks: By topic.
+        notes: Sentences on damage, clocks and what was left out.
+    """
+
+    path: Path
+    tracks: Mapping[str, Track]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def duration_s(self) -> float:
+        """Time from the first to the last message of any topic."""
+        ends = [(track.time_s[0], track.time_s[-1]) for track in self.tracks.values()]
+        return max(end for _, end in ends) - min(begin for begin, _ in ends)
+
+
+@dataclass
+class _Rows:
+    stamp_ns: list[int] = field(default_factory=list)
+    received_ns: list[int] = field(default_factory=list)
+    values: list[tuple[Array, ...]] = field(default_factory=list)
+
+
+def read_recording(
+    path: str | Path,
+    signals: Sequence[str],
+    *,
+    reference: str,
+    names: Mapping[str, Sequence[str]] | None = None,
+    optional: Collection[str] = (),
+    namespace: str = "",
+) -> Recorded:
+    """Read a robot's signals and commands from a bag, as far as it can be read.
+
+    Args:
+        path: The bag's folder, or one of its files.
+        signals: Names of :data:`rlstack.interfaces.signals.SENSED` and ``COMMANDED``.
+        reference: The signal on whose topic's clock all times are.
+        names: Order of the elements of those that have names.
+        optional: Signals that may be missing.
+        namespace: Namespace of the robot; empty: the only one with the reference's topic.
+
+    Raises:
+        UserError: A topic is missing or has no messages, its messages are those of another robot or type, clocks drift
+            apart, or the recording is too short.
+    """
+    path = Path(path)
+    wanted: dict[str, dict[str, str]] = {}
+    for name in signals:
+        signal = SENSED.get(name) or COMMANDED[name]
+        wanted.setdefault(signal.topic, {})[name] = signal.field
+    clock = (SENSED.get(reference) or COMMANDED[reference]).topic
+    orders = {name: NameOrder(order) for name, order in (names or {}).items()}
+    with Bag(path) as bag:
+        if not bag.topics:
+            raise UserError(f"{path} cannot be read as a bag: {' '.join(bag.damage) or 'it has no topics.'}")
+        space = _namespace(namespace, clock, bag.topics, path)
+        present = {topic: f"{space}/{topic}" for topic in wanted if f"{space}/{topic}" in bag.topics}
+        needed = {t for t, fields in wanted.items() if not set(fields) <= set(optional)}
+        if missing := sorted(needed - set(present)):
+            raise UserError(
+                f"{path} has no topic {', '.join(f'{space}/{topic}' for topic in missing)}, and without it nothing can"
+                f" be told. It has: {', '.join(bag.topics)}. `rlstack record` records all topics of a robot."
+            )
+        rows = {topic: _Rows() for topic in present}
+        topics = {full: topic for topic, full in present.items()}
+        for message in bag.messages(topics):
+            topic = topics[message.topic]
+            read = bag.deserialize(message)
+            try:
+                values = tuple(_value(read, path_, orders.get(name)) for name, path_ in wanted[topic].items())
+            except (AttributeError, ValueError, IndexError) as error:
+                raise UserError(
+                    f"{path}: {message.topic} does not fit the robot: {error}. Name the robot that was recorded with"
+                    " --robot, and its namespace with --namespace."
+                ) from error
+            if any(not value.size for value in values):
+                continue  # "off": no command
+            header = getattr(read, "header", None)
+            rows[topic].stamp_ns.append(0 if header is None else stamp_to_ns(header.stamp))
+            rows[topic].received_ns.append(message.received_ns)
+            rows[topic].values.append(values)
+        notes = [f"{sentence} What lies before counts." for sentence in bag.damage]
+    for topic in sorted(needed):
+        if len(rows[topic].values) < 2:
+            raise UserError(f"{path} has no messages on {space}/{topic} that say anything.")
+    tracks, said = _on_one_clock({t: r for t, r in rows.items() if len(r.values) > 1}, clock, wanted, path)
+    recorded = Recorded(path, tracks, (*notes, *said))
+    if recorded.tracks[clock].time_s[-1] < SHORTEST_S:
+        has = f"{recorded.tracks[clock].time_s[-1]:.1f} s of {space}/{clock}"
+        raise UserError(f"{path} has {has}, and at least {SHORTEST_S:g} s are needed. {' '.join(notes)}".strip())
+    return recorded
+
+
+def _namespace(given: str, topic: str, topics: Collection[str], path: Path) -> str:
+    if given:
+        return "/" + given.strip("/")
+    found = sorted(name.removesuffix(f"/{topic}") for name in topics if name.endswith(f"/{topic}"))
+    found = [space for space in found if not space.endswith("/policy")]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise UserError(f"{path} has no topic {topic} of any robot. It has: {', '.join(topics)}.")
+    raise UserError(f"{path} has {len(found)} robots, {', '.join(found)}: choose one with --namespace.")
+
+
+def _value(message: Any, path: str, order: NameOrder | None) -> Array:
+    """Return a field, or several with ", " between, of a message as numbers."""
+    if ", " in path:
+        return np.concatenate([_value(message, part, order) for part in path.split(", ")])
+    if path.startswith("points[]."):  # a trajectory of one point
+        if not len(message.points):
+            return np.empty(0)
+        names, values = list(message.joint_names), getattr(message.points[0], path.removeprefix("points[]."))
+        values = np.array(values, dtype=float)
+        return values if order is None else order.arrange(tuple(names), lambda: names, values)
+    value = message
+    for part in path.split("."):
+        value = getattr(value, part)
+    if hasattr(value, "x"):
+        return np.array([getattr(value, axis) for axis in "xyzw" if hasattr(value, axis)], dtype=float)
+    array = np.atleast_1d(np.array(value, dtype=float))
+    if order is None or not array.size:
+        return array
+    names = list(message.name)
+    return order.arrange(tuple(names), lambda: names, array)
+
+
+def _on_one_clock(
+    rows: Mapping[str, _Rows], clock: str, wanted: Mapping[str, Mapping[str, str]], path: Path
+) -> tuple[dict[str, Track], list[str]]:
+    """Return the topics with times on the reference's clock, and sentences about those that had another one."""
+    reference = rows[clock]
+    stamps = np.array(reference.stamp_ns, dtype=np.int64)
+    received = np.array(reference.received_ns, dtype=np.int64)
+    stamped = bool((stamps > 0).any())
+    own = stamps if stamped else received
+    first = int(own.min())
+    ahead = (received - own) / NANOSECONDS  # how much later than its stamp it was received
+    notes, tracks = [], {}
+    for topic, found in rows.items():
+        arrived = np.array(found.received_ns, dtype=np.int64)
+        at = np.array(found.stamp_ns, dtype=np.int64)
+        later = np.interp(arrived, received, ahead)
+        if (at > 0).any() and stamped:
+            seconds = (at - first) / NANOSECONDS
+            apart = (arrived - at) / NANOSECONDS - later
+            offset = float(np.median(apart))
+            if topic != clock and abs(offset) > APART_S:
+                third = max(len(apart) // 3, 1)
+                drift = float(np.median(apart[-third:]) - np.median(apart[:third]))
+                if abs(drift) > DRIFT_S:
+                    raise UserError(
+                        f"{path}: the stamps of {topic} and of {clock} are from two clocks that move by"
+                        f" {1e3 * abs(drift):.0f} ms against each other over the recording; at most"
+                        f" {1e3 * DRIFT_S:g} ms are allowed. Synchronise the clocks (NTP, PTP), and record again."
+                    )
+                seconds = seconds + offset
+                notes.append(
+                    f"The stamps of {topic} are {offset:+.3f} s off those of {clock}, by the times of receipt: they"
+                    " were shifted by that, which leaves the difference of the two topics' transport as an error."
+                )
+        else:
+            seconds = (arrived - first) / NANOSECONDS - later
+            if topic != clock or not stamped:
+                notes.append(f"{topic} has no stamps: its times are those of its receipt.")
+        tracks[topic] = _sorted(topic, seconds, found.values, tuple(wanted[topic]))
+    return tracks, notes
+
+
+def _sorted(topic: str, seconds: Array, values: Sequence[tuple[Array, ...]], signals: Sequence[str]) -> Track:
+    """Return a track in the order of its times; of messages with one time the last."""
+    order = np.argsort(seconds, kind="stable")
+    ordered = seconds[order]
+    last: NDArray[np.intp] = np.flatnonzero(np.append(np.diff(ordered) > 0.0, True))
+    chosen = order[last]
+    arrays = {name: np.array([values[k][column] for k in chosen]) for column, name in enumerate(signals)}
+    return Track(topic, ordered[last], arrays)

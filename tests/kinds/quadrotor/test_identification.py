@@ -1,0 +1,165 @@
+"""A quadrotor that differs from its file is found from a bag of its flight, and the new file flies as it does."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rosbags")
+pytest.importorskip("mujoco")
+
+from rlstack import cli
+from rlstack.control.hover import HoverController, HoverGains
+from rlstack.errors import UserError
+from rlstack.identification.identify import gap_report, identify, read_all
+from rlstack.identification.recorded import Recorded, Track
+from rlstack.kinds.quadrotor.identification import IDENTIFICATION, thrust_coefficients
+from rlstack.kinds.quadrotor.identification_rotors import RotorHistory
+from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
+from rlstack.robots import load_robot
+from rlstack.robots.frames import from_rotation_vector, rotate
+from rlstack.sim.backends.mujoco import MujocoEngine
+from rlstack.sim.perturbation import Perturbation
+from rlstack.sim.simulated_robot import SimulatedRobot
+from rlstack.sim.simulation import Simulation
+from tests.identification.conftest import write_flight
+
+MASS_KG, DELAY_S, LAGS_S = 0.0305, 0.007, (0.12, 0.18)
+INERTIA, THRUST, SHIFT_M = (1.15, 1.2, 0.85), 1.15, 0.001
+
+
+def true_robot(robot: Quadrotor) -> Quadrotor:
+    body, model = robot.body, robot.rotor_model
+    inertia = tuple(float(moment * k) for moment, k in zip(body.inertia_kg_m2, INERTIA))
+    rotors = tuple(
+        dataclasses.replace(rotor, position_m=(rotor.position_m[0] - SHIFT_M, *rotor.position_m[1:]))
+        for rotor in robot.rotors
+    )
+    return dataclasses.replace(
+        robot,
+        body=dataclasses.replace(body, mass_kg=MASS_KG, inertia_kg_m2=inertia),
+        rotors=rotors,
+        rotor_model=dataclasses.replace(
+            model,
+            thrust_coefficients=(0.0, 0.0, THRUST * model.thrust_coefficients[2]),
+            rise_time_constant_s=LAGS_S[0],
+            fall_time_constant_s=LAGS_S[1],
+        ),
+    )
+
+
+def record(path: Path, seconds: float) -> Path:
+    """Fly the true robot in MuJoCo to goals that step, by a controller that suits it."""
+    robot = true_robot(load_quadrotor("crazyflie"))
+    flown = SimulatedRobot(Simulation(MujocoEngine, [robot]), noise_seed=0)
+    flown.connect()
+    flown.perturb(dataclasses.replace(Perturbation.none(1), delay_s=np.array([DELAY_S])))
+    controller = HoverController(robot, HoverGains.for_robot(robot, latency_s=0.05, speed_m_s=1.5))
+    controller.reset()
+    flown.reset({"position": [0.0, 0.0, 1.0], "rotor_speed": np.full(4, 1480.0)})
+    rng, goal, yaw = np.random.default_rng(3), np.array([0.0, 0.0, 1.0]), 0.0
+    rows: list[dict[str, Any]] = []
+    for k in range(round(100 * seconds)):
+        if k % 80 == 40:
+            goal, yaw = rng.uniform([-1.0, -1.0, 0.7], [1.0, 1.0, 1.8]), rng.uniform(-1.5, 1.5)
+        seen = flown.read().signals
+        velocity = rotate(seen["orientation"], seen["linear_velocity"])
+        state = (seen["position"], seen["orientation"], velocity, seen["angular_velocity"])
+        rows.append({**seen, "sent": controller.command(*state, goal, yaw, 0.01)})
+        flown.write({"rotor_speed": rows[-1]["sent"]})
+        flown.step(0.01)
+    flown.close()
+    names = ("position", "orientation", "linear_velocity", "angular_velocity", "sent")
+    motion = {name: np.array([row[name] for row in rows]) for name in names}
+    return write_flight(path, 0.01 * np.arange(len(rows)), motion, motion.pop("sent"))
+
+
+@pytest.mark.integration
+def test_a_flight_tells_what_the_robot_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bag, new = record(tmp_path / "bag", 10.0), tmp_path / "my_drone.yaml"
+    status = cli.main(["identify", str(bag), "--robot", "crazyflie", "--out", str(new), "--known", f"mass={MASS_KG}"])
+    said = capsys.readouterr().out
+    assert status == 0, said
+    file, found = load_quadrotor("crazyflie"), load_quadrotor(new)
+    truth = true_robot(file)
+    assert found.name == "my_drone" and found.body.mass_kg == MASS_KG
+    np.testing.assert_allclose(found.body.inertia_kg_m2, truth.body.inertia_kg_m2, rtol=0.02)
+    np.testing.assert_allclose(found.rotor_model.thrust_coefficients, truth.rotor_model.thrust_coefficients, rtol=0.01)
+    lags = found.rotor_model.rise_time_constant_s, found.rotor_model.fall_time_constant_s
+    np.testing.assert_allclose(lags, LAGS_S, rtol=0.02)
+    np.testing.assert_allclose(found.rotor_positions, truth.rotor_positions, atol=2e-5)
+    low, high = found.randomisation["delay_s"]
+    assert low < DELAY_S < high < DELAY_S + 0.003
+    text = new.read_text()
+    assert "90% interval" in text and str(bag) in text and "the file had 0.15" in text
+    assert (tmp_path / "my_drone.html").read_text().count("<img") == 2
+    _, gap = gap_report(found, read_all(found, [bag]), {})
+    assert gap.errors["position"][-1] < 0.15, "m after 1 s; it was 3.8, and the delay is not in the file"
+    assert "randomisation" not in found.identity() and load_robot("crazyflie").sha256 == file.sha256
+
+
+def hovering(seconds: float) -> Recorded:
+    """Return what a Crazyflie that hovers exactly would record."""
+    robot, rng = load_quadrotor("crazyflie"), np.random.default_rng(0)
+    time_s = np.arange(0.0, seconds, 0.01)
+    noise = {name: 0.002 * rng.normal(size=(len(time_s), 3)) for name in ("position", "turn", "linear", "angular")}
+    motion = {
+        "position": noise["position"] + [0.0, 0.0, 1.0],
+        "orientation": from_rotation_vector(noise["turn"]),
+        "linear_velocity": noise["linear"],
+        "angular_velocity": noise["angular"],
+    }
+    sent = {"rotor_speed": np.full((len(time_s), 4), robot.hover_speed_rad_s)}
+    return Recorded(Path("hover"), {"odom": Track("odom", time_s, motion), "cmd/rotors": Track("cmd", time_s, sent)})
+
+
+def test_a_hover_tells_little_and_says_so() -> None:
+    robot = load_quadrotor("crazyflie")
+    found = identify(robot, [hovering(8.0)])
+    thrust = found.estimates["thrust"]
+    assert thrust.verdict == "told" and thrust.why == "in proportion to mass, which is the file's"
+    assert thrust.value == pytest.approx(robot.weight_n / 4, rel=0.01)
+    kept = {name: one.why for name, one in found.estimates.items() if one.verdict == "kept"}
+    assert set(kept) >= {"mass", "inertia_x", "inertia_z", "torque", "rise", "fall", "delay", "drag_x"}
+    assert "weigh the robot" in kept["mass"] and "flights at 2.1 m/s along x" in kept["drag_x"]
+    assert "apart from inertia_z" in kept["torque"]
+    with pytest.raises(UserError, match=r"parameter for --known 'weight'"):
+        identify(robot, [hovering(8.0)], {"weight": 0.03})
+    with pytest.raises(UserError, match=r"--known mass=-1 is not allowed: must be above 0 kg"):
+        identify(robot, [hovering(8.0)], {"mass": -1.0})
+
+
+def test_rotor_speeds_follow_commands_by_lag_and_delay() -> None:
+    time_s = np.array([0.0, 0.01, 0.021, 0.03])
+    command = np.array([[1000.0], [1500.0], [800.0], [900.0]])
+    at = np.array([[0.005, 0.016, 0.0275, 0.05]])
+    lags, delay = np.array([[0.05, 0.02], [0.05, 0.02], [0.1, 0.02]]), np.array([0.0, 0.004, 0.0])
+    found = RotorHistory(time_s, command).speeds(at, lags, delay)
+    for k in range(3):
+        speed, fine, step = 1000.0, [], 1e-5
+        for t in np.arange(0.0, 0.0501, step):
+            sent = command[max(int(np.searchsorted(time_s, t - delay[k] + 1e-9, side="right")) - 1, 0), 0]
+            fine.append(speed)
+            speed += step * (sent - speed) / lags[k, 0 if sent > speed else 1]
+        np.testing.assert_allclose(found[k, 0, :, 0], [fine[round(t / step)] for t in at[0]], rtol=2e-4)
+
+
+def test_a_curve_keeps_its_form_and_has_the_thrust_and_slope_that_are_asked_for() -> None:
+    robot = load_quadrotor("crazyflie")
+    np.testing.assert_allclose(
+        thrust_coefficients(robot, np.array(1.2 * robot.weight_n / 4), None),
+        1.2 * np.array(robot.rotor_model.thrust_coefficients),
+    )
+    curved = load_quadrotor("crazyflie_brushless")
+    speed = curved.hover_speed_rad_s
+    c0, c1, c2 = thrust_coefficients(curved, np.array(0.12), np.array(1e-4))
+    assert c0 + speed * (c1 + speed * c2) == pytest.approx(0.12) and c1 + 2 * c2 * speed == pytest.approx(1e-4)
+
+
+def test_a_robot_that_takes_rates_is_refused() -> None:
+    with pytest.raises(UserError, match="takes rates and thrust"):
+        IDENTIFICATION.check(load_quadrotor("crazyflie_rates"))
