@@ -13,7 +13,7 @@ from rlstack.arrays import Array
 from rlstack.errors import UserError, unknown_name
 from rlstack.identification.fit import Fit, fit
 from rlstack.identification.gap import Gap, gap_of
-from rlstack.identification.motion_model import Z90, Estimate, KindIdentification, MotionModel
+from rlstack.identification.motion_model import Z90, Estimate, KindIdentification, MotionModel, Windows
 from rlstack.identification.recorded import Recorded, read_recording
 from rlstack.identification.shooting import CYCLE_S, HELD_OUT_S, Shooting, kept_windows, windows_of
 from rlstack.interfaces.signals import COMMANDED, SENSED
@@ -22,6 +22,9 @@ from rlstack.robots import RobotSpec
 
 LEAST_MOTION_S = 5.0
 """Least time in free motion under commands."""
+
+_MOST_UNEXPLAINED = 0.25
+"""Largest share of the motion's variance that a fit may leave."""
 
 _ROUNDS = 4
 """Most fits, each without the parameters that the one before did not tell."""
@@ -119,7 +122,7 @@ def identify(
         )
     free = [k for k, parameter in enumerate(model.parameters) if k not in fixed and not parameter.given]
     centre, estimated = file.copy(), values.copy()
-    found, problem = None, None
+    found, pieces = None, windows
     reasons: dict[int, str] = {}
     lengths: tuple[float, ...] = kind.segments_s
     for _ in range(_ROUNDS):
@@ -146,6 +149,12 @@ def identify(
                 f" {model.parameters[1].manoeuvre}, or fly `rlstack excite {robot.name}`."
             )
     assert found is not None
+    if (share := _unexplained(model, pieces, found)) > _MOST_UNEXPLAINED:
+        raise UserError(
+            f"{robot.name}'s model, with whatever numbers, leaves {100.0 * min(share, 1.0):.0f}% of the recorded motion"
+            " unexplained: the recording is of a robot of another kind, or of one that fell, touched something or was"
+            " pushed most of the time, or its commands are not those that the robot obeyed."
+        )
     estimates = _estimates(model, free, found, estimated, values, fixed, reasons)
     before = gap_of(model, values, list(recordings), held_out=True)
     after = gap_of(model, estimated, list(recordings), held_out=True)
@@ -157,6 +166,22 @@ def identify(
     used_s = float(found.kept.sum()) * lengths[-1]
     taken = time.process_time() - began
     return Identification(robot, tuple(recordings), model, estimates, found, before, after, used_s, taken)
+
+
+def _unexplained(model: MotionModel, windows: Windows, found: Fit) -> float:
+    """Return the largest share of a channel's motion, within windows and of their variance, that the fit leaves.
+
+    Motion that hardly exceeds the sensor's noise does not count.
+    """
+    worst = 0.0
+    for channel, noise in zip(model.channels, found.noise):
+        measured = model.recorded(windows).get(channel.name)
+        if measured is None:
+            continue
+        moved = float(np.nanmedian(np.abs(measured - measured[:, :1]))) * 1.4826
+        if moved > 5.0 * np.sqrt(2.0) * channel.noise:
+            worst = max(worst, float(noise / moved) ** 2)
+    return worst
 
 
 def _topic(model: MotionModel) -> str:

@@ -29,7 +29,7 @@ from rlstack.identification.recorded import Recorded
 from rlstack.kinds.quadrotor.identification_rotors import RotorHistory
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots import Sensor
-from rlstack.robots.frames import from_rotation_vector, inverse, multiply, normalise, rotate, rotate_inverse
+from rlstack.robots.frames import from_rotation_vector, inverse, multiply, normalise, rotate, rotate_inverse, tilt
 from rlstack.sim.batch_quadrotor.dynamics import QuadrotorModel, advance_body
 from rlstack.sim.batch_quadrotor.layout import PARAMETER_WIDTH, PARAMETERS, pack_parameters
 from rlstack.sim.perturbation import Perturbation
@@ -40,6 +40,13 @@ _SUBSTEP_S = 0.005
 
 _FLIES = 0.6
 """Mean commanded thrust over weight, by the file, above which the robot may be in the air."""
+
+_OFF_FLOOR_M = 0.05
+"""Least height of the lowest point: below it are contact and the air that the floor sends back. z of odometry is above
+the floor, as for the guard."""
+
+_TUMBLING = 1.2
+"""Tilt over the guard's limit, beyond which nobody flies any more."""
 
 _FLOOR, _FLOOR_S = 2e-4, 1e-5
 """Least standard deviations: of factors, and of times, s. MuJoCo, with steps of 1 ms, differs by that from it."""
@@ -122,7 +129,8 @@ class QuadrotorMotion(MotionModel):
         return {name: self._measured(windows, name) for name in _MEASURED if name != "orientation"}
 
     def usable(self, windows: Windows) -> NDArray[np.bool_]:
-        """Return which windows are in flight: commanded all the time, with thrust enough to be off the floor."""
+        """Return which windows are in flight: commanded all the time, off the floor, and not tumbling."""
+        limits, floor = self._robot.limits, self._robot.body.collision_radius_m + _OFF_FLOOR_M
         found = []
         for recording, first in zip(windows.recording, windows.first):
             times = self._odom[recording].time_s
@@ -132,7 +140,11 @@ class QuadrotorMotion(MotionModel):
             sent = self._commanded[recording][inside]
             often = len(sent) > 2 and float(np.diff(sent_s[inside]).max()) < 0.1
             thrust = self._robot.rotor_model.thrust(sent).sum(axis=1).mean() if often else 0.0
-            found.append(often and thrust > _FLIES * self._robot.weight_n)
+            seen = {name: self._odom[recording].values[name][first : first + windows.count] for name in _MEASURED}
+            steady = tilt(seen["orientation"]).max() < _TUMBLING * limits.tilt_rad
+            steady = steady and np.abs(seen["angular_velocity"]).max() < limits.angular_velocity_rad_s
+            flies = often and thrust > _FLIES * self._robot.weight_n and seen["position"][:, 2].min() > floor
+            found.append(bool(flies and steady))
         return np.array(found, dtype=bool)
 
     def _measured(self, windows: Windows, name: str) -> Array:
