@@ -48,7 +48,7 @@ the floor, as for the guard."""
 _TUMBLING = 1.2
 """Tilt over the guard's limit, beyond which nobody flies any more."""
 
-_FLOOR, _FLOOR_S = 2e-4, 1e-5
+_FLOOR, _FLOOR_S = 7e-5, 4e-6
 """Least standard deviations: of factors, and of times, s. MuJoCo, with steps of 1 ms, differs by that from it."""
 
 _AT_LEAST = 0.02
@@ -272,7 +272,7 @@ def _parameters(robot: Quadrotor) -> list[Parameter]:
             Parameter(f"drag_{name}", "N s/m", drag, where, False, most, needed, how_, least=0.0, floor=1e-4 * most)
         )
     for name in "xy":
-        needed, floor = 0.02 * arm, 1e-5 * arm
+        needed, floor = 0.02 * arm, 1e-7 * arm
         found.append(Parameter(f"centre_{name}", "m", 0.0, ("rotors",), False, 0.2 * arm, needed, _STEPS, floor=floor))
     return found
 
