@@ -171,9 +171,13 @@ def switched(recipe: Recipe[Any, Any], task: str, algorithm: str) -> tuple[Recip
 def with_robots_ranges(recipe: Recipe[Any, Any], robot: str) -> tuple[Recipe[Any, Any], list[str]]:
     """Return a recipe with the ranges that the file of ``robot`` (a name or path) has for training, and sentences.
 
+    A file that is missing is refused when it is needed, as in any recipe.
+
     Raises:
-        UserError: The robot file is missing or refused, or a range is not one that the task allows.
+        UserError: The robot file is refused, or a range is not one that the task allows.
     """
+    if robot.endswith(_FILES["robot"]) and not Path(robot).expanduser().is_file():
+        return recipe, []
     ranges = load_robot(robot).randomisation
     settings: Any = getattr(recipe.task_settings, "randomisation", None)
     if not ranges or settings is None:
