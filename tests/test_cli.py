@@ -57,6 +57,7 @@ def test_help_of_every_verb_explains_every_option(verb, capsys):
             or (verb in ("play", "info", "explain") and field in ("bag", "start"))
             or (verb, field) == ("completion", "shell")
             or (verb.startswith("runs ") and field == "folders")
+            or (verb, field) == ("identify", "bags")
             or (verb.startswith(("init", "new ")) and field in ("name", "folder", "from_"))
         )
 
