@@ -40,7 +40,9 @@ def test_a_rerun_gives_the_recorded_commands_to_the_last_bit(hover: Path, tmp_pa
     assert found.rerun.told and found.rerun.compared == found.rerun.identical == 60
     assert found.rerun.largest == 0.0 and found.rerun.uncertain == 0 and found.is_faithful
     assert found.conclusion.startswith("All 60 commands that can be compared are those of the policy file, the same to")
-    assert found.guard.limited is None and not found.silences and not found.timings[0].faults
+    assert (
+        found.verdict == "good" and found.guard.limited is None and not found.silences and not found.timings[0].faults
+    )
 
 
 def test_a_changed_input_is_named_with_the_command_that_does_not_fit_it(hover: Path, tmp_path: Path) -> None:
@@ -115,6 +117,7 @@ def test_an_intervention_has_its_reason_its_cause_and_the_input_that_mattered(tm
     ]
     assert "took over once, at 0.50 s (hover: outside of the geofence)" in found.conclusion
     assert "The robot was outside of the policy's training just before: position from goal_position" in found.conclusion
+    assert found.verdict == "doubtful"
     (window,) = found.influences
     assert window.ranked[0][0] == "position" and window.ranked[0][1] > 0.01
     assert "orientation" not in window.change  # it never changed

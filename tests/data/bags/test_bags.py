@@ -122,6 +122,29 @@ def test_a_frame_holds_what_was_known_then_and_the_answer_to_it(tmp_path: Path) 
     assert slow["action"][:, 1].tolist() == [10.0 + int(20 * (0.1 + k / 7) + 1e-9) for k in range(6)]
 
 
+def test_images_keep_their_ages_on_the_way_through_a_bag(tmp_path: Path) -> None:
+    """A camera at 15 Hz, 30 ms late, seen at 20 Hz: some frames show the last image again, which is older then."""
+    rng, features = np.random.default_rng(1), {**FEATURES, "observation.wrist_image_age": vector("s")}
+    del features["intervention"]
+    pictures = rng.integers(0, 256, (40, 6, 8, 3)).astype(np.uint8)
+    newest = [int(np.floor((k / 20 + 0.0334 - 0.03) * 15 + 1e-9)) for k in range(25)]  # begun before the first frame
+    ages = [round(k / 20 - (number / 15 - 0.0334), 6) for k, number in enumerate(newest)]
+    assert len(set(newest)) < 25 and min(ages) >= 0.03 and max(ages) < 0.1
+    with DatasetWriter(tmp_path / "shown", 20, "so100", features) as writer:
+        for number, age in zip(newest, ages):
+            state, action = (rng.normal(size=n).astype(np.float32) for n in (4, 2))
+            shown = {"observation.images.wrist": pictures[number], "observation.wrist_image_age": np.float32([age])}
+            writer.add_frame({"observation.state": state, "action": action, **shown})
+        writer.end_episode("")
+    write_bag(tmp_path / "bag", Dataset(tmp_path / "shown"), 0)
+    recording = open_bag(tmp_path / "bag", JOINTS)
+    assert len(recording.cameras["wrist"][0]) == len(set(newest))  # an image that is shown again is written once
+    known = moments(recording, 20, cameras=("wrist",))
+    np.testing.assert_allclose(known.ages["wrist"], ages, atol=2e-6)
+    for k, number in enumerate(newest):
+        np.testing.assert_array_equal(known.images["wrist"].take(k), pictures[number])
+
+
 def test_who_led_is_kept_frame_by_frame(tmp_path: Path) -> None:
     states, commands = {k / 100: 0.0 for k in range(101)}, {k / 20: 0.0 for k in range(21)}
     bag = bag_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -69,6 +69,14 @@ class Explanation:
     def is_faithful(self) -> bool:
         """Whether no command differs from the policy file's."""
         return not self.rerun.differences
+
+    @property
+    def verdict(self) -> Literal["good", "doubtful", "bad"]:
+        """How the run went: bad if commands differ from the policy file's, doubtful if anything else was at fault."""
+        if not self.is_faithful:
+            return "bad"
+        quiet = self.rerun.compared and not any(event.bad for event in self.events)
+        return "good" if quiet and not self.guard.interventions else "doubtful"
 
     @property
     def conclusion(self) -> str:

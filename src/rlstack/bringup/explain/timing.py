@@ -18,7 +18,7 @@ from rlstack.policies.record import read_record
 
 _GAP = 2.5
 """An interval this many times the usual one is a gap: two messages in a row are missing."""
-_TOLD = 20
+_TOLD = 200
 """Most faults of a kind that are told one by one."""
 
 

@@ -63,6 +63,8 @@ class Recording:
             orientation, xyzw; a goal has stamps as ``intervened``, since its sender may have another clock.
         instructions: (messages,) stamps as ``intervened``, and sentences; each holds until the next one.
         damage: Sentences about where the bag could not be read.
+        arrived: By camera (images,) when each image had arrived, on the clock of the stamps: the stamp of the newest
+            joint states that were received before it, or its own if that is later.
     """
 
     path: Path
@@ -78,6 +80,7 @@ class Recording:
     poses: Mapping[str, tuple[Stamps, Array]] = field(default_factory=dict)
     instructions: tuple[Stamps, tuple[str, ...]] = (np.empty(0, np.int64), ())
     damage: tuple[str, ...] = ()
+    arrived: Mapping[str, Stamps] = field(default_factory=dict)
 
     def images(self, camera: str) -> Iterator[tuple[int, Any]]:
         """Yield index and message of each of a camera's images, in the bag's order; see :func:`rgb`."""
@@ -134,6 +137,7 @@ def open_bag(
         rows: dict[str, list[_Row]] = {topic: [] for topic in (f"{space}/{n}" for n in named)}
         sizes: dict[str, tuple[int, int]] = {}
         stamps: dict[str, list[int]] = {topic: [] for topic in images.values()}
+        after: dict[str, list[int]] = {topic: [] for topic in stamps}
         led, flags = f"{space}/{INTERVENE}", list[tuple[int, bool]]()
         aims, placed, told = list[tuple[int, Array]](), list[_Row](), list[tuple[int, str]]()
         asks = f"{space}/{INSTRUCTION}" if types.get(f"{space}/{INSTRUCTION}") == TYPES[INSTRUCTION] else ""
@@ -159,6 +163,7 @@ def open_bag(
                 if sizes.setdefault(topic, size) != size:
                     raise UserError(f"{path}: the images on {topic} have different sizes, {sizes[topic]} and {size}.")
                 stamps[topic].append(_stamp(message) or logged_ns)
+                after[topic].append(len(rows[f"{space}/{JOINT_STATES}"]))
                 continue
             if _stops(message):
                 continue
@@ -185,6 +190,11 @@ def open_bag(
         command_ns=command_ns,
         command=np.array([target for target, _ in commands]),
         cameras={name: (np.array(stamps[topic]), sizes[topic]) for name, topic in images.items() if topic in sizes},
+        arrived={
+            name: np.maximum(stamps[topic], [seen[count] for count in after[topic]])
+            for name, topic in images.items()
+            if topic in sizes
+        },
         topics=images,
         intervened=(np.array([seen[count] for count, _ in flags]), np.array([on for _, on in flags]))
         if flags

@@ -119,7 +119,7 @@ def moments(
     poses: Sequence[str] = (),
     until_next: bool = False,
 ) -> Moments:
-    """Return the newest data at each frame, with stamps up to its time.
+    """Return the newest data at each frame, with stamps up to its time; of images, the newest that had arrived.
 
     Args:
         recording: The bag.
@@ -133,9 +133,7 @@ def moments(
         UserError: See :func:`add_bag`.
     """
     tracked = [name for name in poses if name != GOAL]
-    at_ns = _frames(
-        recording, fps, [recording.cameras[n][0] for n in cameras] + [recording.poses[n][0] for n in tracked]
-    )
+    at_ns = _frames(recording, fps, [_shown(recording, n) for n in cameras] + [recording.poses[n][0] for n in tracked])
     state = _newest(recording.state_ns, at_ns, "joint_states", recording)
     # two stamps of rounded times may differ by some ns
     answered_ns = at_ns + round(NANOSECONDS / fps) - 2000 if until_next else at_ns
@@ -144,8 +142,7 @@ def moments(
     ages: dict[str, Array] = {}
     for name in cameras:
         stamps, _ = recording.cameras[name]
-        order = np.argsort(stamps, kind="stable")
-        chosen = order[_newest(stamps[order], at_ns, f"the camera {name}", recording)]
+        chosen = _arrived(recording, name, at_ns)
         images[name], ages[name] = ImageSource(recording, name, chosen), (at_ns - stamps[chosen]) / NANOSECONDS
     placed: dict[str, Array] = {}
     for name in poses:
@@ -165,6 +162,24 @@ def moments(
         ages=ages,
         instructions=tuple(sentences[k] for k in _held(said_ns, at_ns)) if sentences else (),
     )
+
+
+def _shown(recording: Recording, camera: str) -> Stamps:
+    """Return from when until when a camera has an image to show: its last one holds for its usual period."""
+    arrived = np.maximum.accumulate(recording.arrived[camera])
+    usual = int(np.median(np.diff(arrived))) if len(arrived) > 1 else 0
+    return np.array([arrived[0], arrived[-1] + usual])
+
+
+def _arrived(recording: Recording, camera: str, at_ns: Stamps) -> Index:
+    """Return for each time the index of the image with the newest stamp that had arrived."""
+    stamps, arrived = recording.cameras[camera][0], np.maximum.accumulate(recording.arrived[camera])
+    newest = np.maximum.accumulate(stamps)
+    best = np.maximum.accumulate(np.where(stamps == newest, np.arange(len(stamps)), 0))
+    there = np.searchsorted(arrived, at_ns + 1000, side="right") - 1
+    _newest(np.sort(stamps), at_ns, f"the camera {camera}", recording)  # refuses a camera that was silent
+    found: Index = best[there].astype(np.intp)
+    return found
 
 
 def _held(stamps: Stamps, at_ns: Stamps) -> Index:

@@ -34,6 +34,9 @@ COMMAND = "command"
 _SENTENCE = f"observation.{INSTRUCTION}"
 """Feature of the instruction's bytes."""
 
+_SAME_NS = 5000
+"""Stamps of one image, from its ages in several frames, differ by less: ages are in whole microseconds."""
+
 START_NS = NANOSECONDS
 """Stamp of the first frame: datasets have no recording time, and a stamp of 0 means none."""
 
@@ -41,7 +44,9 @@ START_NS = NANOSECONDS
 def write_bag(path: str | Path, dataset: Dataset, episode: int, *, namespace: str = "") -> None:
     """Write an episode into a new bag (MCAP): ``joint_states``, ``cmd/joints`` and ``CAMERA/image_raw``.
 
-    Also writes ``teleop/intervene``, ``instruction`` and the poses of goal and object, if the frames hold them.
+    Also writes ``teleop/intervene``, ``instruction`` and the poses of goal and object, if the frames hold them. Images
+    have the stamps at which they were taken, where the frames hold their ages; one that several frames show is written
+    once.
 
     Args:
         path: Its folder, which must not exist yet.
@@ -63,12 +68,18 @@ def write_bag(path: str | Path, dataset: Dataset, episode: int, *, namespace: st
     path, space = Path(path), "/" + (namespace or dataset.robot_type or "robot").strip("/")
     if path.exists():
         raise UserError(f"{path} exists already: give a new folder.")
-    cameras = [name for name in dataset.features if name.startswith(CAMERA)]
+    cameras = {name: _age_of(dataset, name) for name in dataset.features if name.startswith(CAMERA)}
+    last: dict[str, int] = {}
     led = [INTERVENTION] if INTERVENTION in dataset.features else []
     said = [_SENTENCE] if _SENTENCE in dataset.features else []
     poses = {name: found for name in POSES if (found := _pose_features(dataset, name))}
     names = list(
-        dict.fromkeys([STATE, source, *led, *said, *cameras, *(name for found in poses.values() for name in found)])
+        dict.fromkeys(
+            [
+                *(STATE, source, *led, *said, *cameras, *filter(None, cameras.values())),
+                *(name for found in poses.values() for name in found),
+            ]
+        )
     )
     frames = dataset.read(episode, names)  # first, since a damaged file raises here
     out = _Bag(path)
@@ -94,9 +105,12 @@ def write_bag(path: str | Path, dataset: Dataset, episode: int, *, namespace: st
             kind = "sensor_msgs/msg/JointState"
             given = {"name": joints, "position": state[columns], "velocity": velocity, "effort": np.empty(0)}
             out.say(f"{space}/{JOINT_STATES}", kind, stamp_ns, header=header, **given)
-            for camera in cameras:
+            for camera, age in cameras.items():
                 topic = f"{space}/{camera.removeprefix(CAMERA).replace('.', '/')}/{IMAGE}"
-                out.picture(topic, stamp_ns, frames[camera][k])
+                taken_ns = stamp_ns - (round(1e6 * float(np.ravel(frames[age][k])[0])) * 1000 if age else 0)
+                if k == 0 or abs(taken_ns - last.get(camera, 0)) > _SAME_NS:  # otherwise the frame shows the same again
+                    last[camera] = taken_ns
+                    out.picture(topic, taken_ns, frames[camera][k], stamp_ns)
             out.trajectory(f"{space}/{JOINT_COMMAND}", stamp_ns, targets, frames[source][k][target_columns])
 
 
@@ -123,7 +137,7 @@ class _Bag:
         return self._store.types["std_msgs/msg/Header"](stamp=stamp, frame_id=frame)
 
     def say(self, topic: str, kind: str, stamp_ns: int, **fields: Any) -> None:
-        """Write a message."""
+        """Write a message that is received at a time."""
         if topic not in self._writer.counts:
             definition, _ = self._store.generate_msgdef(kind, ros_version=2)
             self._writer.add_topic(BagTopic(topic, kind, definition, self._store.hash_rihs01(kind)))
@@ -152,13 +166,13 @@ class _Bag:
         )
         self.say(topic, TYPES[GOAL], stamp_ns, header=self.header(stamp_ns, WORLD_FRAME), pose=pose)
 
-    def picture(self, topic: str, stamp_ns: int, picture: np.ndarray) -> None:
+    def picture(self, topic: str, stamp_ns: int, picture: np.ndarray, received_ns: int) -> None:
         """Write an image (height, width, 3)."""
         height, width, _ = picture.shape
         self.say(
             topic,
             IMAGE_TYPE,
-            stamp_ns,
+            received_ns,
             header=self.header(stamp_ns, topic.strip("/").rpartition("/")[0].rpartition("/")[2] + "_optical_frame"),
             height=height,
             width=width,
@@ -167,6 +181,12 @@ class _Bag:
             step=3 * width,
             data=np.ascontiguousarray(picture).reshape(-1),
         )
+
+
+def _age_of(dataset: Dataset, camera: str) -> str:
+    """Return the feature of the age of a camera's images, s; empty without one."""
+    name = f"observation.{camera.removeprefix(CAMERA).replace('.', '_')}_image_age"
+    return name if name in dataset.features and dataset.features[name].shape == (1,) else ""
 
 
 def _pose_features(dataset: Dataset, topic: str) -> list[str]:
