@@ -117,8 +117,7 @@ def identify(
     if moving_s < LEAST_MOTION_S:
         raise UserError(
             f"{', '.join(str(one.path) for one in recordings)}: {moving_s:.1f} s are in free motion under commands, and"
-            f" at least {LEAST_MOTION_S:g} s are needed: record {model.parameters[-1].manoeuvre}, or fly"
-            f" `rlstack excite {robot.name}`."
+            f" at least {LEAST_MOTION_S:g} s are needed: record {model.parameters[-1].manoeuvre}."
         )
     free = [k for k, parameter in enumerate(model.parameters) if k not in fixed and not parameter.given]
     centre, estimated = file.copy(), values.copy()
@@ -146,7 +145,7 @@ def identify(
         if not free:
             raise UserError(
                 "The recording tells nothing of the robot's parameters: it hardly moves. Record"
-                f" {model.parameters[1].manoeuvre}, or fly `rlstack excite {robot.name}`."
+                f" {model.parameters[1].manoeuvre}."
             )
     assert found is not None
     if (share := _unexplained(model, pieces, found)) > _MOST_UNEXPLAINED:

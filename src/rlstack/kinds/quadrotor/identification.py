@@ -35,7 +35,7 @@ from rlstack.sim.batch_quadrotor.layout import PARAMETER_WIDTH, PARAMETERS, pack
 from rlstack.sim.perturbation import Perturbation
 
 _BODY = 13
-_SUBSTEP_S = 0.005
+_SUBSTEP_S = 0.0025
 """Longest integration step: a motor's lag is at least several times as long."""
 
 _FLIES = 0.6
