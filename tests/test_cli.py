@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from dataclasses import fields
@@ -130,3 +131,22 @@ def test_a_closed_pipe_ends_quietly():
     command = f"{sys.executable} -m rlstack --help | true"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
     assert done.stderr == ""
+
+
+INTERRUPTED = """
+import atexit, os, signal, sys, time
+from rlstack import cli
+def interrupted(words):
+    raise KeyboardInterrupt
+def end():
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(5)
+atexit.register(end)
+cli._dispatch = interrupted
+sys.exit(cli.main())
+"""
+
+
+def test_a_second_interrupt_ends_it_without_a_traceback():
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=60)
+    assert done.returncode == -signal.SIGINT and done.stderr == ""

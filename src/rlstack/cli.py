@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -118,6 +119,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (UserError, Diverged) as error:
         return _complain(str(error))
     except KeyboardInterrupt:
+        if arguments is None:  # of this program, which is over: a second Ctrl-C ends it at once, without a traceback
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
         return 130
     except BrokenPipeError:  # `rlstack show ... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -37,6 +37,11 @@ def test_in_a_terminal_one_line_changes():
     assert text.count("\n") == 2 and text.count("\rmujoco") == 5 and text.endswith("\n")
 
 
+def test_in_a_terminal_trials_that_end_at_once_are_one_change():
+    text = shown(Terminal(), [Progress("batch", k, 100, 2.0 + 0.001 * k, 50.0) for k in range(101)])
+    assert text.count("\rbatch") == 2 and "\rbatch: 100/100" in text
+
+
 def test_in_a_narrow_terminal_it_is_still_one_line(monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     text = shown(Terminal(), [Progress("mujoco (topics)", 10, 100, 200.0, 500.0)])

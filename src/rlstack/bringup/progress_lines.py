@@ -13,6 +13,8 @@ from rlstack.verification.schedule import Progress
 EVERY_S = 10.0
 """Between two lines where the output is not a terminal."""
 
+CHANGES_S = 0.1
+"""Between two changes of the line in a terminal: hundreds of trials may end in a second."""
 
 SURE_S = 2.0
 """Time of trials that the first estimate rests on."""
@@ -46,6 +48,9 @@ class ProgressLines:
             f" about {duration(progress.left_s)} left"
         )
         if terminal:
+            if now - self._shown_s < CHANGES_S and progress.done < progress.count:
+                return
+            self._shown_s = now
             text = text[: get_terminal_size().columns - 1]  # a longer one would be a new line each time
             print(f"\r{text:<{self._width}}", end="", file=stream, flush=True)
             self._width = len(text)

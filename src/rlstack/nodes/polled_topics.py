@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,6 +75,18 @@ class PolledTopics:
         self._subscriptions.append(polled)
         self._follow(polled)
         return polled
+
+    def discover(self, uses: Mapping[str, tuple[Callable[[Any], None], topics.Quality]], there: Container[str]) -> None:
+        """Subscribe to topics once somebody publishes them.
+
+        Args:
+            uses: Callback and quality of service by topic, each a topic that rlstack knows.
+            there: The topics of the graph.
+        """
+        known = {polled.topic for polled in self._subscriptions}
+        for topic, (callback, use) in uses.items():
+            if topic in there and topic not in known:
+                self.subscribe(topics.type_of(topic), topic, callback, use)
 
     def unsubscribe(self, polled: Polled) -> None:
         """Undo one of :meth:`subscribe`."""

@@ -72,7 +72,6 @@ class ViewNode(ManagedNode):
         self._world = ViewedWorld(scene, self._polled)
         self._places, self._pushes = Places(self._polled), Pushes(self)
         self._simulations: dict[str, SimulationPanel] = {}
-        self._heard: set[str] = set()
         self._robots: dict[str, ViewedRobot] = {}
         self._hands: dict[str, ToolHandle] = {}
         self._panels: dict[str, RobotPanel] = {}
@@ -176,13 +175,13 @@ class ViewNode(ManagedNode):
                 self._add_hand(space, robot)
 
     def _look_at_simulators(self, there: Mapping[str, list[str]], services: set[str]) -> None:
-        hears: dict[str, tuple[Callable[[Any], None], topics.Quality]] = {
-            topics.REAL_TIME_FACTOR: (self._on_pace, "latched"),
-            topics.DIAGNOSTICS: (self._on_diagnostics, "event"),
-        }
-        for topic in hears.keys() & there.keys() - self._heard:
-            self._heard.add(topic)
-            self._polled.subscribe(topics.type_of(topic), topic, *hears[topic])
+        self._polled.discover(
+            {
+                topics.REAL_TIME_FACTOR: (self._on_pace, "latched"),
+                topics.DIAGNOSTICS: (self._on_diagnostics, "event"),
+            },
+            there,
+        )
         wanted = self.parameters["robots"]
         for node in simulators(services) - self._simulations.keys():
             space = node.rpartition("/")[0]

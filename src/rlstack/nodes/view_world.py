@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Container
 from typing import Any
 
 import numpy as np
@@ -23,18 +23,14 @@ class ViewedWorld:
 
     def __init__(self, scene: Any, polled: PolledTopics) -> None:
         self._scene, self._polled = scene, polled
-        self._subscribed: set[str] = set()
         self._drawn: dict[int, Any] = {}
 
-    def discover(self, there: dict[str, list[str]]) -> None:
-        """Subscribe once somebody publishes them; ``there``: types by topic of the whole graph."""
-        uses: dict[str, tuple[Callable[[Any], None], topics.Quality]] = {
-            topics.WORLD_MARKERS: (self._on_markers, "latched"),
-            topics.MOVED_MARKERS: (self._on_moved, "event"),
-        }
-        for topic in uses.keys() & there.keys() - self._subscribed:
-            self._subscribed.add(topic)
-            self._polled.subscribe(topics.type_of(topic), topic, *uses[topic])
+    def discover(self, there: Container[str]) -> None:
+        """Subscribe once somebody publishes them; ``there``: the topics of the whole graph."""
+        self._polled.discover(
+            {topics.WORLD_MARKERS: (self._on_markers, "latched"), topics.MOVED_MARKERS: (self._on_moved, "event")},
+            there,
+        )
 
     def _on_markers(self, message: Any) -> None:
         from visualization_msgs.msg import Marker
