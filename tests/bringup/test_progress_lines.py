@@ -32,6 +32,12 @@ def test_without_a_terminal_there_is_a_line_now_and_then():
     assert len(lines) == 5 and lines[-1].startswith("mujoco: 32/100")
 
 
+def test_without_a_terminal_each_part_has_a_line_when_it_begins():
+    parts = [Progress(part, k, 2, 3.0 + k, 50.0) for part in ("batch", "plots") for k in range(2)]
+    lines = shown(io.StringIO(), parts).splitlines()
+    assert [line.split(",")[0] for line in lines[1:]] == ["batch: 0/2", "plots: 0/2"]
+
+
 def test_in_a_terminal_one_line_changes():
     text = shown(Terminal(), [Progress("mujoco", k, 100, 2.0 + k, 50.0) for k in range(5)])
     assert text.count("\n") == 2 and text.count("\rmujoco") == 5 and text.endswith("\n")

@@ -30,7 +30,7 @@ class ProgressLines:
 
     def __init__(self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._clock = stream, clock
-        self._announced, self._shown_s, self._width = False, -EVERY_S, 0
+        self._announced, self._shown_s, self._width, self._part = False, -EVERY_S, 0, ""
 
     def __call__(self, progress: Progress) -> None:
         """Show the progress."""
@@ -54,8 +54,8 @@ class ProgressLines:
             text = text[: get_terminal_size().columns - 1]  # a longer one would be a new line each time
             print(f"\r{text:<{self._width}}", end="", file=stream, flush=True)
             self._width = len(text)
-        elif now - self._shown_s >= EVERY_S:
-            self._shown_s = now
+        elif now - self._shown_s >= EVERY_S or progress.part != self._part:
+            self._shown_s, self._part = now, progress.part
             print(text, file=stream, flush=True)
 
     def end(self) -> None:
