@@ -24,6 +24,7 @@ NODES = (
     "nav2",
     "map",
     "people",
+    "odometry",
     "train",
     "perception",
     "teleop",

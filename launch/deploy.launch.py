@@ -66,6 +66,7 @@ LAUNCH_FILE = LaunchFile(
         Argument("fallback", "What drives a base when the policy cannot: stop, or a planner such as dwa.", "stop"),
         Argument("with_map", "Start the map node of a base too.", "false", boolean),
         Argument("people", "A base's source of people: scan (the people node, if needed) or topic.", "scan"),
+        Argument("odometry", "Estimate a quadrotor's odometry: pose or flow; empty: the robot publishes it.", ""),
         Argument("remap", "Topic remappings: 'ours:=theirs ours:=theirs'.", "", words),
         Argument("cmd_vel_type", "Message type of a base's cmd_vel: TwistStamped or Twist.", "TwistStamped"),
         Argument(

@@ -61,7 +61,7 @@ TORCH_FREE = (
 DEPLOYED = tuple(
     f"nodes.{name}"
     for name in (
-        *("robot", "policy", "remote_policy", "guard", "planner", "nav2", "map", "people"),
+        *("robot", "policy", "remote_policy", "guard", "planner", "nav2", "map", "people", "odometry"),
         *("teleop", "teleop_arm", "goal_action", "agent"),
     )
 )

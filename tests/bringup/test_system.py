@@ -54,6 +54,23 @@ def test_only_the_policy_may_end_without_the_rest():
     }
 
 
+def test_odometry_is_estimated_from_the_simulators_other_sensors():
+    made = by_name(deploy_system("policy.onnx", odometry="flow"))
+    assert list(made) == ["robot", "guard", "policy", "odometry"]
+    assert made["odometry"].parameters == {"source": "flow", "rate_hz": 100.0, "imu_hz": 500.0}
+    assert made["robot"].parameters["simulated_tracking"] == "flow"
+    assert ("odom", "odom_true") in made["robot"].remappings and not made["guard"].remappings
+    real = by_name(deploy_system("policy.onnx", odometry="pose", backend="topics"))
+    assert "robot" not in real and real["odometry"].parameters["source"] == "pose"
+    for options, said in (
+        ({"odometry": "flow", "lock_step": True}, "late measurements need time that goes on"),
+        ({"odometry": "pose", "count": 2}, "several simulated robots publish their own"),
+        ({"odometry": "gps"}, "Unknown source of odometry 'gps'"),
+    ):
+        with pytest.raises(UserError, match=said):
+            deploy_system("policy.onnx", **options)
+
+
 def test_lock_step_is_the_same_for_all():
     for chosen in (True, False):
         system = deploy_system("policy.onnx", lock_step=chosen)
@@ -196,6 +213,7 @@ def test_an_arm_brings_its_tool_to_a_goal_or_leaves_it_where_it_rests(tmp_path):
         ({"driver": "dwa"}, "for wheeled bases"),
         ({"cmd_vel_type": "Twist"}, "cmd_vel_type is for wheeled bases"),
         ({"people": "topic"}, "people is for wheeled bases"),
+        ({"odometry": "pose"}, "odometry is for quadrotors, and panda is a manipulator"),
         ({"goal_yaw_rad": 1.0}, "goal_yaw is for robots that head somewhere"),
         ({"backend": "topics", "noise_seed": 4}, "A noise seed needs a simulator"),
         ({"backend": "topics", "real_time_factor": 3.0}, "A real-time factor needs a simulator"),

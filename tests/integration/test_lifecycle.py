@@ -35,6 +35,7 @@ NODES: dict[str, dict[str, Any]] = {
     "nav2": {},
     "map": {},
     "people": {},
+    "odometry": {"source": "flow"},
     "train": {"out": "OUT"},
     "perception": {},
     "teleop": {"device": "joy"},

@@ -39,6 +39,8 @@ class DeployOptions:
         zero_is_far: Bases: whether the lidar's driver reports 0 for no return.
         goal_yaw_rad: Heading to hold at the goal.
         start_height_m: Start in the air.
+        odometry: Quadrotors: estimate odometry from the IMU and ``pose`` (``external_pose``) or ``flow`` (``flow`` and
+            ``range``); empty: the robot publishes it.
     """
 
     driver: str = ""
@@ -52,6 +54,7 @@ class DeployOptions:
     zero_is_far: bool = False
     goal_yaw_rad: float = 0.0
     start_height_m: float = 0.0
+    odometry: str = ""
 
     def given(self, names: Collection[str]) -> dict[str, Any]:
         """Return the named options that differ from their defaults."""
@@ -63,6 +66,7 @@ _FOR = {
     "goal_yaw_rad": ("goal_yaw", "robots that head somewhere"),
     "start_height_m": ("start_height_m", "robots that fly"),
     "cmd_joints_type": ("cmd_joints_type", "arms"),
+    "odometry": ("odometry", "quadrotors"),
 }
 """By option: its name in messages and the robots it applies to; all others apply to wheeled bases."""
 
@@ -200,6 +204,14 @@ class KindDeployment:
     def sensor_parameters(self, options: DeployOptions) -> dict[str, Parameter]:
         """Return the parameters of nodes that read the robot's sensors."""
         return options.given(("scan_frame", "zero_is_far"))
+
+    def simulated_sensors(self, options: DeployOptions, group: RobotGroup) -> dict[str, Parameter]:
+        """Return the simulator's parameters for sensors that stand in for its odometry; empty: it publishes that.
+
+        Raises:
+            UserError: That is not possible for this group.
+        """
+        return {}
 
     def timeouts(self, rate_hz: float | None) -> Timeouts:
         """Return the timeouts of guard and robot node for a policy's rate; None: it is not known yet."""

@@ -39,6 +39,9 @@ from rlstack.sim.world import load_world
 
 DEFAULT_ROBOT = "crazyflie"
 
+TRUE_ODOM = "odom_true"
+"""A simulator's own odometry where a node estimates it from its sensors."""
+
 START_S = 20.0
 """Time limit for the first messages when all nodes start at once: a node needs 2 s of CPU time to start, which takes
 long on a busy machine."""
@@ -193,8 +196,11 @@ def deploy_system(
         obeys: dict[str, Parameter] = {"command_source": "guard"}
         rests: dict[str, Parameter] = {"rest_within_s": rest_s} if rest_s else {}
         dry: dict[str, Parameter] = {"dry_run": True} if dry_run else {}
-        parameters = {**group.process.parameters, **pinned, **types, **timeouts.robot, **obeys, **rests, **dry}
-        processes.append(replace(group.process, parameters=parameters, remappings=remappings, rest_s=rest_s))
+        stands_in = deployment.simulated_sensors(given, group)
+        own = ((topics.ODOM, TRUE_ODOM),) if stands_in else ()
+        more = {**pinned, **types, **timeouts.robot, **obeys, **rests, **dry, **stands_in}
+        parameters = {**group.process.parameters, **more}
+        processes.append(replace(group.process, parameters=parameters, remappings=remappings + own, rest_s=rest_s))
     for space, place, frames in zip(group.namespaces, deployment.goals(group, goal), group.frames):
         if not own_simulator:
             check_goal(spec, place, box)
@@ -236,7 +242,8 @@ def deploy_system(
         if commands_from.name:
             processes.append(node(space, commands_from.name, commands, commands_from.why, when_it_ends=goes_on))
         for helper in helpers:
-            parameters = {"robot": file, **helper.parameters, **sensors, **frames}
+            whose: dict[str, Parameter] = {} if helper.name == "odometry" else {"robot": file}
+            parameters = {**whose, **helper.parameters, **sensors, **frames}
             processes.append(node(space, helper.name, parameters, helper.why, when_it_ends=goes_on))
         if goals and NAV2_MESSAGES.is_installed():
             processes.append(node(space, "goal_action", {}, "goals come by topic alone", when_it_ends=goes_on))

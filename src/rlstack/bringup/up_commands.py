@@ -70,6 +70,9 @@ class Deploy:
     people: Literal["scan", "topic"] = "scan"
     """Source of people for a base's policy or planner: scan: the people node, which is then started, tracks them;
     topic: another node publishes `people`."""
+    odometry: Literal["", "pose", "flow"] = ""
+    """Estimate a quadrotor's odometry from its IMU and pose (external_pose of a motion capture) or flow (flow and
+    range); simulators publish these sensors, too. Default: the robot publishes odometry."""
     remap: tuple[str, ...] = ()
     """Topic remappings, each ours:=theirs, such as cmd_vel:=platform/cmd_vel."""
     cmd_vel_type: Literal["TwistStamped", "Twist"] = "TwistStamped"

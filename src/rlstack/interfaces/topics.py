@@ -35,6 +35,10 @@ TWIST_COMMAND = "cmd_vel"
 JOINT_COMMAND = "cmd/joints"
 EXTERNAL_POSE = "external_pose"
 """Pose of a robot that does not measure its own position, from motion capture or visual odometry."""
+FLOW = "flow"
+"""Velocity over the floor by optical flow, turning compensated, in ``base_link``; forward and left count."""
+RANGE = "range"
+"""Distance to the floor along the body's downward axis, of a rangefinder."""
 COMMANDS = (ROTOR_COMMAND, RATES_COMMAND, TWIST_COMMAND, JOINT_COMMAND)
 """Topics of commands to robots; each robot takes one of them."""
 OBJECT = "object"
@@ -128,6 +132,8 @@ TYPES: dict[str, str] = {
     TWIST_COMMAND: "geometry_msgs/msg/TwistStamped",
     JOINT_COMMAND: "trajectory_msgs/msg/JointTrajectory",
     EXTERNAL_POSE: "geometry_msgs/msg/PoseStamped",
+    FLOW: "geometry_msgs/msg/TwistWithCovarianceStamped",
+    RANGE: "sensor_msgs/msg/Range",
     OBJECT: "geometry_msgs/msg/PoseStamped",
     PEOPLE: "sensor_msgs/msg/PointCloud2",
     MAP: "nav_msgs/msg/OccupancyGrid",

@@ -36,6 +36,10 @@ TOPICS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "nav2": (("subscribes", topics.GOAL),),
     "map": (("subscribes", f"{topics.ODOM}, {topics.SCAN}"), ("publishes", topics.MAP)),
+    "odometry": (
+        ("subscribes", f"{topics.IMU}; {topics.EXTERNAL_POSE}, or {topics.FLOW} and {topics.RANGE}"),
+        ("publishes", topics.ODOM),
+    ),
     "people": (("subscribes", f"{topics.ODOM}, {topics.SCAN}"), ("publishes", topics.PEOPLE)),
 }
 """Topics and services by node name; all nodes publish diagnostics, too."""

@@ -20,6 +20,7 @@ from rlstack.nodes.robot_backends import make_backends
 from rlstack.nodes.robot_topics import RobotTopics
 from rlstack.nodes.runtime import ManagedNode
 from rlstack.nodes.sensor_sampling import SensorSampler
+from rlstack.nodes.simulated_tracking import SIMULATED_TRACKING, SimulatedTracking
 from rlstack.nodes.simulator_controls import SimulatorControls
 from rlstack.nodes.timekeeping import RESET_JUMP_NS, LockStep, RealTime, Timekeeper
 from rlstack.nodes.transforms import Visualization
@@ -75,6 +76,7 @@ PARAMETERS = (
         "",
         "Node whose commands are obeyed, relative to the robot's namespace, such as guard; empty: any node's.",
     ),
+    SIMULATED_TRACKING,
     REAL_TIME_PRIORITY,
     *dict.fromkeys(parameter for topics in all_kind_topics().values() for parameter in topics.PARAMETERS),
 )
@@ -133,7 +135,7 @@ class RobotNode(ManagedNode):
             self.robots.append(RobotTopics(self, backend, name, self._time.counts, self._time.on_command))
             self._serve_reset(self.robots[-1])
         self._visualization, self._sampler = Visualization(self, self.robots), SensorSampler(self, self.robots)
-        self._poses = ExternalPoses(self, self.robots)
+        self._poses, self._tracking = ExternalPoses(self, self.robots), SimulatedTracking(self, self.robots)
         self._time.begin(self.robots)
         SimulatorControls(self, self._time, self.robots)
 
@@ -212,6 +214,7 @@ class RobotNode(ManagedNode):
         """Publish messages that may follow odometry, which commands wait for."""
         self._visualization.sent(robots)
         self._sampler.sent(robots)
+        self._tracking.sent(robots)
 
     def _serve_reset(self, robot: RobotTopics) -> None:
         from std_srvs.srv import Trigger

@@ -28,7 +28,7 @@ OPTICAL.flags.writeable = False
 RESERVED = frozenset(
     (
         *("odom", "imu", "joint_states", "battery", "goal", "goal_path", "instruction", "cmd", "cmd_vel", "policy"),
-        *("people", "map", "object", "live_check", "external_pose", "agent"),
+        *("people", "map", "object", "live_check", "external_pose", "agent", "flow", "range"),
         *("guard", "diagnostics", "markers", "clock", "tf", "tf_static", "robot_description", "reset", "arm", "estop"),
         *("real_time_factor", "disturbance"),
     )

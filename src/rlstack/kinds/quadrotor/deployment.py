@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from rlstack.bringup.kind_deployment import KindDeployment
-from rlstack.bringup.robot_group import Point
+from rlstack.bringup.kind_deployment import DeployedNode, DeployOptions, KindDeployment, PolicyPorts
+from rlstack.bringup.node_process import Parameter
+from rlstack.bringup.robot_group import Point, RobotGroup
+from rlstack.errors import UserError, unknown_name
 from rlstack.kinds.quadrotor.spec import Quadrotor
+from rlstack.perception.odometry_filter import FLOW, POSE
 
 
 class QuadrotorDeployment(KindDeployment):
     """See :class:`rlstack.bringup.kind_deployment.KindDeployment`."""
 
     VERBS = ("fly", "Flew")
-    TAKES = frozenset({"goal_yaw_rad", "start_height_m"})
+    TAKES = frozenset({"goal_yaw_rad", "start_height_m", "odometry"})
     AFTER_POLICY = "the guard flies its fallback and then lands"
     robot: Quadrotor
 
@@ -19,6 +22,32 @@ class QuadrotorDeployment(KindDeployment):
     def default_goal_m(self) -> Point:
         """1 m above each start."""
         return 0.0, 0.0, 1.0
+
+    def simulated_sensors(self, options: DeployOptions, group: RobotGroup) -> dict[str, Parameter]:
+        """Return which sensors the odometry node gets from the simulator."""
+        if not options.odometry or not group.simulated:
+            return {}
+        if len(group.namespaces) > 1:
+            raise UserError("odometry: several simulated robots publish their own: leave it out, or start one robot.")
+        return {"simulated_tracking": options.odometry}
+
+    def helpers(self, ports: PolicyPorts | None, options: DeployOptions, lock_step: bool) -> list[DeployedNode]:
+        """Return the odometry node, if it is asked for.
+
+        Raises:
+            UserError: It is asked for in lock step, or from an unknown source.
+        """
+        if not options.odometry:
+            return []
+        if options.odometry not in (POSE, FLOW):
+            raise unknown_name("source of odometry", options.odometry, (POSE, FLOW))
+        if lock_step:
+            raise UserError("odometry: late measurements need time that goes on: leave lock step out.")
+        noise: dict[str, Parameter] = {"rate_hz": self.robot.control_rate_hz}
+        if imu := self.robot.sensors.get("imu"):
+            noise["imu_hz"] = imu.rate_hz
+        why = "there is no odometry any more, and the guard switches the motors off"
+        return [DeployedNode("odometry", {"source": options.odometry, **noise}, why, waits=False)]
 
     @property
     def extent_m(self) -> float:

@@ -47,7 +47,11 @@ class WheeledBaseDeployment(KindDeployment):
     """See :class:`rlstack.bringup.kind_deployment.KindDeployment`."""
 
     VERBS = ("drive", "Drove")
-    TAKES = frozenset(option.name for option in fields(DeployOptions)) - {"cmd_joints_type", "start_height_m"}
+    TAKES = frozenset(option.name for option in fields(DeployOptions)) - {
+        "cmd_joints_type",
+        "start_height_m",
+        "odometry",
+    }
     robot: WheeledBase
 
     def goals(self, group: RobotGroup, goal: Sequence[float] | None) -> list[Point]:
