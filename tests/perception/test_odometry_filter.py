@@ -8,13 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlstack.arrays import Array
-from rlstack.perception.odometry_filter import FilterSettings, OdometryFilter, State
+from rlstack.perception.odometry_filter import OdometryFilter
+from rlstack.perception.odometry_state import FilterSettings, State
 from rlstack.robots.frames import from_rotation_vector, inverse, multiply, rotate, rotate_inverse, to_matrix
 
 GRAVITY = np.array([0.0, 0.0, 9.81])
 STEP_S = 0.004
 SETTINGS = FilterSettings(imu_hz=1.0 / STEP_S)
-few = settings(deadline=None, max_examples=12)
+few = settings(deadline=None, max_examples=4)
 
 
 class Motion:
@@ -88,7 +89,7 @@ def test_without_noise_it_follows_any_smooth_flight(seed: int) -> None:
 
 def test_its_errors_are_as_large_as_its_covariance_says() -> None:
     errors = []
-    for seed in range(12):
+    for seed in range(6):
         motion = Motion(seed)
         made, t = fly(motion, 1.2, seed=seed)
         assert made.state is not None
@@ -98,7 +99,7 @@ def test_its_errors_are_as_large_as_its_covariance_says() -> None:
 
 
 def test_it_finds_the_bias_of_the_accelerometer() -> None:
-    made, _ = fly(Motion(3), 6.0, bias=(0.15, -0.1, 0.1), every=2)
+    made, _ = fly(Motion(3), 4.0, bias=(0.15, -0.1, 0.1), every=2)
     assert made.state is not None
     np.testing.assert_allclose(made.state.acceleration_bias, (0.15, -0.1, 0.1), atol=0.06)
 

@@ -14,7 +14,8 @@ from rlstack.interfaces.timing import Pace
 from rlstack.nodes.frames import FRAME_PARAMETERS, frames_of
 from rlstack.nodes.parameters import Parameter
 from rlstack.nodes.runtime import ManagedNode
-from rlstack.perception.odometry_filter import FLOW, POSE, FilterSettings, OdometryFilter, State, turned_covariance
+from rlstack.perception.odometry_filter import FLOW, POSE, OdometryFilter
+from rlstack.perception.odometry_state import FilterSettings, State, turned_covariance
 from rlstack.robots.frames import rotate_inverse
 
 _DEFAULT = FilterSettings()
