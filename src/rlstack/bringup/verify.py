@@ -31,7 +31,6 @@ from rlstack.verification.schedule import OnColumn, Progress, Schedule
 from rlstack.verification.task_verification import REPORT, ColumnPlan, TaskVerification, known_planners
 from rlstack.verification.training_evaluation import verification_of
 from rlstack.verification.transfer import TransferTable, aligned
-from rlstack.view.recording import ReplayedTrial
 
 
 @dataclass(frozen=True)
@@ -377,16 +376,15 @@ class _Work:
         self._tell(plan)
 
     def _tell(self, plan: ColumnPlan) -> None:
-        """Tell who watches what a column has found."""
+        """Tell who watches what a column has found: figures at once, then again with trials, which take a while."""
         verifier = self._verifier
         if (tell := verifier.request.on_column) is None:
             return
         record, beside = self.records[plan.name]
         figures = [(one.title, one.text) for one in verifier.score(record, beside).figures if not one.detail]
-        trials: Sequence[ReplayedTrial] = ()
+        tell(plan.name, figures, ())
         with suppress(UserError):  # they cannot be shown: the figures can
-            trials = verifier.replay({plan.name: (record, beside)}, {plan.name: plan})
-        tell(plan.name, figures, trials)
+            tell(plan.name, figures, verifier.replay({plan.name: (record, beside)}, {plan.name: plan}))
 
 
 def _column(verifier: TaskVerification, plan: ColumnPlan, record: Any, baselines: Mapping[str, Any]) -> Column:
