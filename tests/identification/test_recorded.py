@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("rosbags")
 
 from rlstack.errors import UserError
-from rlstack.identification.recorded import Recorded, read_recording
+from rlstack.identification.recorded import Recorded, _arrivals, read_recording
 from tests.identification.conftest import write_flight
 
 ROTORS = ("m1", "m2", "m3", "m4")
@@ -73,3 +73,12 @@ def test_clocks_that_disagree_are_aligned_and_said_or_refused(tmp_path: Path) ->
     bag = write_flight(tmp_path / "drifting", TIME_S, MOTION, COMMAND, command_clock_s=120.0 + 0.01 * TIME_S)
     with pytest.raises(UserError, match=r"two clocks that move by \d+ ms against each other"):
         read(bag)
+
+
+def test_a_command_counts_from_when_it_came_on_the_clock_of_the_sensors() -> None:
+    # a simulation that stands still from 0.1 to 0.3 s of receipt: times of receipt alone would be wrong
+    ms = 1_000_000
+    ticks = [(0, 0), (50 * ms, 50 * ms), (100 * ms, 100 * ms), (300 * ms, 102 * ms), (301 * ms, 104 * ms)]
+    arrived = np.array([60, 250, 302]) * ms
+    stamps = np.array([50, 100, 110]) * ms  # the last one answers an observation that was recorded after it
+    np.testing.assert_allclose(_arrivals(arrived, stamps, ticks, 0), [0.05, 0.1, 0.11])

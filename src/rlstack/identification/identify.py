@@ -23,11 +23,11 @@ from rlstack.robots import RobotSpec
 LEAST_MOTION_S = 5.0
 """Least time in free motion under commands."""
 
-_MOST_UNEXPLAINED = 0.25
+_MOST_UNEXPLAINED = 0.5
 """Largest share of the motion's variance that a fit may leave."""
 
-_ROUNDS = 4
-"""Most fits, each without the parameters that the one before did not tell."""
+_MOVES = 30.0
+"""Motion within a segment over the sensor's noise above which it must be explained: a hover need not be."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,8 @@ def identify(
     found, pieces = None, windows
     reasons: dict[int, str] = {}
     lengths: tuple[float, ...] = kind.segments_s
-    for _ in range(_ROUNDS):
+    widths: dict[int, float] = {}
+    while True:
         for length in lengths:
             pieces = kept_windows(model, windows_of(list(recordings), topic, length, held_out=False))
             problem = Shooting(model, pieces, estimated, free)
@@ -134,14 +135,19 @@ def identify(
             found = fit(problem, problem.start, model.states(pieces), inward)
             estimated = problem.values(found.parameters)
         assert found is not None
-        untold = _untold(model, free, found)
-        if not untold:
-            break
-        for k in untold:
-            reasons[k] = _reason(model, k, free, found)
-            estimated[k] = values[k]
-        free = [k for k in free if k not in untold]
+        halves = dict(zip(free, _half_widths(model, free, found).tolist()))
         lengths = kind.segments_s[-1:]
+        if widths:  # the last fit, without what is not told: intervals still allow for that
+            widths = {k: max(half, widths[k]) for k, half in halves.items()}
+            break
+        if untold := _in_proportion(model, halves) or [k for k in free if halves[k] > model.parameters[k].needed]:
+            reasons |= {k: _reason(model, k, halves[k]) for k in untold}
+            estimated[untold] = values[untold]
+            free = [k for k in free if k not in untold]
+        if not untold or not any(model.parameters[k].name in _partners(model) for k in untold):
+            widths = halves
+            if not untold:
+                break
         if not free:
             raise UserError(
                 "The recording tells nothing of the robot's parameters: it hardly moves. Record"
@@ -154,7 +160,7 @@ def identify(
             " unexplained: the recording is of a robot of another kind, or of one that fell, touched something or was"
             " pushed most of the time, or its commands are not those that the robot obeyed."
         )
-    estimates = _estimates(model, free, found, estimated, values, fixed, reasons)
+    estimates = _estimates(model, widths, estimated, values, fixed, reasons)
     before = gap_of(model, values, list(recordings), held_out=True)
     after = gap_of(model, estimated, list(recordings), held_out=True)
     if after.worse_than(before):
@@ -178,7 +184,7 @@ def _unexplained(model: MotionModel, windows: Windows, found: Fit) -> float:
         if measured is None:
             continue
         moved = float(np.nanmedian(np.abs(measured - measured[:, :1]))) * 1.4826
-        if moved > 5.0 * np.sqrt(2.0) * channel.noise:
+        if moved > _MOVES * channel.noise:
             worst = max(worst, float(noise / moved) ** 2)
     return worst
 
@@ -209,26 +215,25 @@ def _half_widths(model: MotionModel, free: Sequence[int], found: Fit) -> Array:
     return np.asarray(Z90 * np.hypot(found.deviation, floor))
 
 
-def _untold(model: MotionModel, free: Sequence[int], found: Fit) -> list[int]:
-    """Return which parameters to leave out: those whose interval is too wide, one of a pair at a time."""
-    wide = {k for k, half in zip(free, _half_widths(model, free, found)) if half > model.parameters[k].needed}
+def _partners(model: MotionModel) -> set[str]:
+    return {parameter.alike for parameter in model.parameters if parameter.alike}
+
+
+def _in_proportion(model: MotionModel, halves: Mapping[int, float]) -> list[int]:
+    """Return the parameters that cannot be told apart from another one, which is then told in proportion to them."""
     names = [parameter.name for parameter in model.parameters]
-    for k in sorted(wide):
-        if (other := model.parameters[k].alike) and names.index(other) in free:
-            # the two in proportion may well be told: keep one of them as it is, and look again
-            wide = {names.index(other)} | {one for one in wide if one not in (k, names.index(other))}
-    return sorted(wide)
+    wide = [k for k, half in halves.items() if half > model.parameters[k].needed and model.parameters[k].alike]
+    partners = [names.index(model.parameters[k].alike) for k in wide]
+    return [k for k in partners if k in halves]
 
 
-def _reason(model: MotionModel, k: int, free: Sequence[int], found: Fit) -> str:
-    parameter = model.parameters[k]
-    half = float(_half_widths(model, free, found)[list(free).index(k)])
-    share = float(np.expm1(half))
-    wide = f"{100.0 * share:.0f}%" if parameter.logarithmic else f"{half:.2g} {parameter.unit}"
+def _reason(model: MotionModel, k: int, half: float) -> str:
+    parameter, share = model.parameters[k], float(np.expm1(half))
+    wide = f"{100.0 * share:.0f}%" if parameter.logarithmic else f"{half:.2g} {parameter.unit}".strip()
     most = f"{100.0 * parameter.needed:.0f}%" if parameter.logarithmic else f"{parameter.needed:.2g} {parameter.unit}"
     partner = next((one.name for one in model.parameters if one.alike == parameter.name), "")
     beside = f" apart from {partner}" if partner else ""
-    told = f"tells it{beside} to {wide} only (at most {most} are wanted)"
+    told = f"tells it{beside} to {wide} only (at most {most.strip()} are wanted)"
     if parameter.logarithmic and share > 1.0:
         told = f"does not tell it{beside}"
     return f"the recording {told}: record {parameter.manoeuvre}, or give it: --known {parameter.name}=VALUE"
@@ -236,14 +241,12 @@ def _reason(model: MotionModel, k: int, free: Sequence[int], found: Fit) -> str:
 
 def _estimates(
     model: MotionModel,
-    free: Sequence[int],
-    found: Fit,
+    halves: Mapping[int, float],
     estimated: Array,
     values: Array,
     fixed: set[int],
     reasons: Mapping[int, str],
 ) -> dict[str, Estimate]:
-    halves = dict(zip(free, _half_widths(model, free, found)))
     scale = next((k for k, parameter in enumerate(model.parameters) if parameter.given and k not in fixed), None)
     estimates = {}
     for k, parameter in enumerate(model.parameters):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,8 +14,10 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array
 from rlstack.data.bags.bag import Bag
 from rlstack.errors import UserError
+from rlstack.interfaces import topics
 from rlstack.interfaces.messages import NANOSECONDS, NameOrder, stamp_to_ns
 from rlstack.interfaces.signals import COMMANDED, SENSED
+from rlstack.interfaces.topics import COMMANDS
 
 APART_S = 0.1
 """Stamps of two topics that differ by more than this for messages that arrive together are from different clocks:
@@ -22,6 +25,12 @@ transport and computation take less."""
 
 DRIFT_S = 0.005
 """Most that such clocks may move against each other over a recording: half of a control period at 100 Hz."""
+
+_TICKS = (topics.ODOM, topics.IMU, topics.JOINT_STATES)
+"""Topics whose stamps tell what time it is on the sensors' clock when a command comes."""
+
+_LATE_S = 0.01
+"""A command that comes later than this after its observation is told of."""
 
 SHORTEST_S = 5.0
 """Least duration of a recording."""
@@ -121,9 +130,15 @@ def read_recording(
                 f" be told. It has: {', '.join(bag.topics)}. `rlstack record` records all topics of a robot."
             )
         rows = {topic: _Rows() for topic in present}
-        topics = {full: topic for topic, full in present.items()}
-        for message in bag.messages(topics):
-            topic = topics[message.topic]
+        names_ = {full: topic for topic, full in present.items()}
+        ticks: list[tuple[int, int]] = []
+        heard = {f"{space}/{topic}" for topic in _TICKS} & set(bag.topics)
+        for message in bag.messages({*names_, *heard}):
+            if message.topic in heard:
+                ticks.append((message.received_ns, _header_stamp(message.data)))
+            if message.topic not in names_:
+                continue
+            topic = names_[message.topic]
             read = bag.deserialize(message)
             try:
                 values = tuple(_value(read, path_, orders.get(name)) for name, path_ in wanted[topic].items())
@@ -142,7 +157,7 @@ def read_recording(
     for topic in sorted(needed):
         if len(rows[topic].values) < 2:
             raise UserError(f"{path} has no messages on {space}/{topic} that say anything.")
-    tracks, said = _on_one_clock({t: r for t, r in rows.items() if len(r.values) > 1}, clock, wanted, path)
+    tracks, said = _on_one_clock({t: r for t, r in rows.items() if len(r.values) > 1}, clock, wanted, path, ticks)
     recorded = Recorded(path, tracks, (*notes, *said))
     if recorded.tracks[clock].time_s[-1] < SHORTEST_S:
         has = f"{recorded.tracks[clock].time_s[-1]:.1f} s of {space}/{clock}"
@@ -185,7 +200,11 @@ def _value(message: Any, path: str, order: NameOrder | None) -> Array:
 
 
 def _on_one_clock(
-    rows: Mapping[str, _Rows], clock: str, wanted: Mapping[str, Mapping[str, str]], path: Path
+    rows: Mapping[str, _Rows],
+    clock: str,
+    wanted: Mapping[str, Mapping[str, str]],
+    path: Path,
+    ticks: list[tuple[int, int]],
 ) -> tuple[dict[str, Track], list[str]]:
     """Return the topics with times on the reference's clock, and sentences about those that had another one."""
     reference = rows[clock]
@@ -218,12 +237,44 @@ def _on_one_clock(
                     f"The stamps of {topic} are {offset:+.3f} s off those of {clock}, by the times of receipt: they"
                     " were shifted by that, which leaves the difference of the two topics' transport as an error."
                 )
+            elif topic in COMMANDS and ticks:
+                answered, seconds = seconds, _arrivals(arrived, at, ticks, first)
+                late_s = np.quantile(seconds - answered, [0.5, 0.95])
+                if late_s[1] > _LATE_S:
+                    notes.append(
+                        f"{topic} came {1e3 * late_s[0]:.0f} ms after the observations that it answers, and one in"
+                        f" twenty more than {1e3 * late_s[1]:.0f} ms: it counts from when it came."
+                    )
         else:
             seconds = (arrived - first) / NANOSECONDS - later
             if topic != clock or not stamped:
                 notes.append(f"{topic} has no stamps: its times are those of its receipt.")
         tracks[topic] = _sorted(topic, seconds, found.values, tuple(wanted[topic]))
     return tracks, notes
+
+
+def _header_stamp(data: bytes) -> int:
+    """Return the stamp, ns, of a serialized message that begins with a header."""
+    seconds, nanoseconds = struct.unpack_from("<iI" if data[1] & 1 else ">iI", data, 4)
+    return int(seconds) * NANOSECONDS + int(nanoseconds)
+
+
+def _arrivals(arrived: NDArray[np.int64], stamp: NDArray[np.int64], ticks: list[tuple[int, int]], first: int) -> Array:
+    """Return when commands came, s, on the clock of the sensors: at the newest stamp that was out by then.
+
+    A simulation's time does not pass evenly, so the times of receipt alone do not tell. A command cannot come before
+    the observation that it answers.
+
+    Args:
+        arrived: (n,) receipt, ns.
+        stamp: (n,) of the observations that they answer, ns.
+        ticks: Receipt and stamp, ns, of all messages of the fastest sensors.
+        first: The time that counts as 0, ns.
+    """
+    received, stamps = np.array(sorted(ticks), dtype=np.int64).T
+    newest = np.maximum.accumulate(stamps)
+    last = np.searchsorted(received, arrived, side="right") - 1
+    return np.asarray((np.maximum(newest[last.clip(0)], stamp) - first) / NANOSECONDS)
 
 
 def _sorted(topic: str, seconds: Array, values: Sequence[tuple[Array, ...]], signals: Sequence[str]) -> Track:

@@ -117,6 +117,7 @@ def hovering(seconds: float) -> Recorded:
     return Recorded(Path("hover"), {"odom": Track("odom", time_s, motion), "cmd/rotors": Track("cmd", time_s, sent)})
 
 
+@pytest.mark.integration
 def test_a_hover_tells_little_and_says_so() -> None:
     robot = load_quadrotor("crazyflie")
     found = identify(robot, [hovering(8.0)])
