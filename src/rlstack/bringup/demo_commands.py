@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -250,7 +250,11 @@ class DemoImport:
 
 @dataclass(frozen=True)
 class DemoExport:
-    """Write an episode into a ROS 2 bag (MCAP), as if it had been recorded from the robot's topics."""
+    """Write an episode into a ROS 2 bag (MCAP), as if it had been recorded from the robot's topics.
+
+    With --robot, the dataset is one of LeRobot's own arm: its joints are converted from LeRobot's units, and what is
+    written can be imported with `rlstack demo import`, for training here.
+    """
 
     dataset: _Folder
     """Its folder."""
@@ -260,13 +264,31 @@ class DemoExport:
     """Its number."""
     namespace: str = ""
     """Namespace of the topics; default: the robot's name."""
+    robot: str = ""
+    """The arm that LeRobot's so100_follower or another of its robots is here, a name or file; default: the dataset was
+    recorded by rlstack, or in its units."""
+    units: Literal["degrees", "range", "rad"] = "degrees"
+    """With --robot: LeRobot's units: degrees, range (-100 to 100), or rad."""
+    reverse: tuple[str, ...] = ()
+    """With --robot: joints that count the other way in LeRobot."""
+    cameras: Annotated[tuple[str, ...], tyro.conf.arg(metavar="THEIRS:=OURS ...")] = ()
+    """With --robot: the robot's names of the dataset's cameras, such as front:=scene; default: unchanged."""
 
     def run(self) -> int:
         """Write it."""
         from rlstack.data.bags import write_bag
         from rlstack.data.lerobot import Dataset
+        from rlstack.data.lerobot.units import LerobotMapping
+        from rlstack.kinds.manipulator.spec import load_manipulator
 
-        write_bag(self.out, Dataset(self.dataset), self.episode, namespace=self.namespace)
+        mapping, namespace = None, self.namespace
+        if self.robot:
+            robot = load_manipulator(self.robot)
+            mapping = LerobotMapping(robot, self.units, self.reverse, self.cameras)
+            namespace = namespace or robot.name
+        elif self.reverse or self.cameras:
+            raise UserError("--reverse and --cameras are for a dataset of LeRobot's own arm: give --robot as well.")
+        write_bag(self.out, Dataset(self.dataset), self.episode, namespace=namespace, mapping=mapping)
         print(f"Episode {self.episode} is in {self.out}.")
         return 0
 

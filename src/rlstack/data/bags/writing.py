@@ -13,6 +13,8 @@ from rlstack.data.bags.bag_writer import BagTopic, BagWriter
 from rlstack.data.bags.reading import IMAGE_TYPE, POSES
 from rlstack.data.bags.to_dataset import ACTION, CAMERA, INTERVENTION, STATE
 from rlstack.data.lerobot import Dataset
+from rlstack.data.lerobot.units import LerobotMapping
+from rlstack.data.lerobot.units import speeds as by_differences
 from rlstack.errors import UserError
 from rlstack.interfaces.instruction import decoded
 from rlstack.interfaces.messages import NANOSECONDS
@@ -41,7 +43,9 @@ START_NS = NANOSECONDS
 """Stamp of the first frame: datasets have no recording time, and a stamp of 0 means none."""
 
 
-def write_bag(path: str | Path, dataset: Dataset, episode: int, *, namespace: str = "") -> None:
+def write_bag(
+    path: str | Path, dataset: Dataset, episode: int, *, namespace: str = "", mapping: LerobotMapping | None = None
+) -> None:
     """Write an episode into a new bag (MCAP): ``joint_states``, ``cmd/joints`` and ``CAMERA/image_raw``.
 
     Also writes ``teleop/intervene``, ``instruction`` and the poses of goal and object, if the frames hold them. Images
@@ -53,9 +57,10 @@ def write_bag(path: str | Path, dataset: Dataset, episode: int, *, namespace: st
         dataset: A dataset with joints: ``observation.state`` and commands have elements ``NAME.pos``.
         episode: Its number.
         namespace: Namespace of the topics; empty: the robot's name.
+        mapping: What its joints and cameras are, if LeRobot's own arm recorded it; None: rlstack's units and names.
 
     Raises:
-        UserError: The folder exists, or the dataset has no joints or no joint targets.
+        UserError: The folder exists, or the dataset has no joints or no joint targets, or not those of ``mapping``.
     """
     joints, columns = _joints(dataset, STATE, ".pos")
     speeds, speed_columns = _joints(dataset, STATE, ".vel")
@@ -82,6 +87,15 @@ def write_bag(path: str | Path, dataset: Dataset, episode: int, *, namespace: st
         )
     )
     frames = dataset.read(episode, names)  # first, since a damaged file raises here
+    states, commands = (np.asarray(frames[name], dtype=np.float64) for name in (STATE, source))
+    positions, velocities = states[:, columns], states[:, speed_columns] if speeds == joints else None
+    goals = commands[:, target_columns]
+    if mapping is not None:
+        where = f"{dataset.path}, episode {episode}"
+        positions = mapping.positions(states, dataset.features[STATE].names, f"{where}, {STATE}")
+        goals = mapping.positions(commands, dataset.features[source].names, f"{where}, {source}")
+        joints = targets = list(mapping.joints)
+        velocities = by_differences(positions, dataset.fps)
     out = _Bag(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with out:
@@ -100,18 +114,19 @@ def write_bag(path: str | Path, dataset: Dataset, episode: int, *, namespace: st
             if led and (k == 0 or (frames[INTERVENTION][k] != frames[INTERVENTION][k - 1]).any()):
                 leads = bool(np.ravel(frames[INTERVENTION][k])[0])
                 out.say(f"{space}/{INTERVENE}", "std_msgs/msg/Bool", before_ns, data=leads)
-            state = frames[STATE][k].astype(np.float64)
-            velocity = state[speed_columns] if speeds == joints else np.empty(0)
+            velocity = np.empty(0) if velocities is None else velocities[k]
             kind = "sensor_msgs/msg/JointState"
-            given = {"name": joints, "position": state[columns], "velocity": velocity, "effort": np.empty(0)}
+            given = {"name": joints, "position": positions[k], "velocity": velocity, "effort": np.empty(0)}
             out.say(f"{space}/{JOINT_STATES}", kind, stamp_ns, header=header, **given)
             for camera, age in cameras.items():
-                topic = f"{space}/{camera.removeprefix(CAMERA).replace('.', '/')}/{IMAGE}"
+                theirs = camera.removeprefix(CAMERA)
+                shown = theirs if mapping is None else mapping.cameras.get(theirs, theirs)
+                topic = f"{space}/{shown.replace('.', '/')}/{IMAGE}"
                 taken_ns = stamp_ns - (round(1e6 * float(np.ravel(frames[age][k])[0])) * 1000 if age else 0)
                 if k == 0 or abs(taken_ns - last.get(camera, 0)) > _SAME_NS:  # otherwise the frame shows the same again
                     last[camera] = taken_ns
                     out.picture(topic, taken_ns, frames[camera][k], stamp_ns)
-            out.trajectory(f"{space}/{JOINT_COMMAND}", stamp_ns, targets, frames[source][k][target_columns])
+            out.trajectory(f"{space}/{JOINT_COMMAND}", stamp_ns, targets, goals[k])
 
 
 class _Bag:
