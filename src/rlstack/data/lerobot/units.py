@@ -56,9 +56,11 @@ class LerobotMapping:
         for joint, seen in zip(self._robot.drives, found.T):
             slack = _SLACK * (joint.upper - joint.lower)
             if len(seen) and (seen.min() < joint.lower - slack or seen.max() > joint.upper + slack):
+                goes = f"{seen.min():.3g} to {seen.max():.3g}"
+                own = f"{joint.lower:.3g} to {joint.upper:.3g}"
                 raise UserError(
-                    f"{where}: {joint.name} would go from {seen.min():.3g} to {seen.max():.3g}, and that of"
-                    f" {self._robot.name} goes from {joint.lower:.3g} to {joint.upper:.3g}: give its units (--units), or --reverse it."
+                    f"{where}: {joint.name} would go from {goes}, and that of {self._robot.name} goes from {own}: give"
+                    " its units (--units), or --reverse it."
                 )
         return found
 
