@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -89,6 +91,25 @@ def test_a_map_is_taught_where_the_object_is() -> None:
     with torch.no_grad():
         points = net.place(state, tokens, images).points[0][:, :2]
     assert (points - places).abs().mean() < 0.1, "the first position is the object's, right then down"
+
+
+def test_a_sentence_tells_the_left_one_of_two_alike_things() -> None:
+    torch.manual_seed(0)
+    net = Network(3, (1, 31, 40, 3), 12, 4, replace(SETTINGS, tilted=True)).eval()
+    state, tokens, images = given(batch=1)
+    images[:] = 60.0
+    images[0, 0, 14:18, 8:12], images[0, 0, 14:18, 28:32] = 250.0, 250.0
+    net.standardise_by(images)
+    film = net.eyes[0].film[2]  # type: ignore[index]
+    assert isinstance(film, torch.nn.Linear)
+    found = []
+    for tilt in (-40.0, 0.0, 40.0):
+        with torch.no_grad():
+            film.bias[-2 * SETTINGS.points] = tilt
+            found.append(net.place(state, tokens, images).points[0][0, 0].item())
+    assert found[0] < found[1] < found[2] and found[2] - found[0] > 0.5
+    net(state, tokens, images).square().sum().backward()
+    assert film.weight.grad is not None and film.weight.grad[-2 * SETTINGS.points :].abs().sum() > 0.0
 
 
 def test_refuses_sizes_that_do_not_fit() -> None:

@@ -47,6 +47,9 @@ class NetworkSettings:
     """Channels of the convolutions; of an ImageNet network's maps the last two are made."""
     points: int = value(16, at_least=1)
     """Features whose positions in an image are found."""
+    tilted: bool = False
+    """Whether the sentence tilts the maps of these features across the image, so that of two alike things one can be
+    the left one."""
     width: int = value(128, at_least=8)
     """Width of tokens."""
     heads: int = value(4, at_least=1)
@@ -295,8 +298,9 @@ class _Eye(nn.Module):
             self.layers.append(nn.Conv2d(before, after, kernel, stride, margin))
             rows, columns = ((length + 2 * margin - kernel) // stride + 1 for length in (rows, columns))
             before = after
-        self.modulated = [2 * n for n in channels]
-        self.film = nn.Sequential(nn.Linear(width + _NAMES, 64), nn.ReLU(), nn.Linear(64, sum(self.modulated)))
+        self.modulated, self.tilts = [2 * n for n in channels], 2 * settings.points * settings.tilted
+        made = sum(self.modulated) + self.tilts
+        self.film = nn.Sequential(nn.Linear(width + _NAMES, 64), nn.ReLU(), nn.Linear(64, made))
         self.point = nn.Conv2d(before, settings.points, 1)
         self.where = SoftArgmax(rows, columns)
         self.where.grid.copy_(_centres(kernels, strides, (rows, columns), size) if known is None else known.centres)
@@ -313,10 +317,14 @@ class _Eye(nn.Module):
             said: (batch, columns) of the instruction.
         """
         seen = image
-        for layer, modulation in zip(self.layers, self.film(said).split(self.modulated, dim=1)):
+        parts = self.film(said).split([*self.modulated, self.tilts] if self.tilts else self.modulated, dim=1)
+        for layer, modulation in zip(self.layers, parts):
             scale, shift = modulation[:, :, None, None].chunk(2, dim=1)
             seen = torch.relu(layer(seen) * (1.0 + scale) + shift)
         scores = self.point(seen).float()
+        if self.tilts:
+            across = parts[-1].float().reshape(scores.shape[0], -1, 2) @ self.where.grid.T
+            scores = scores + across.reshape(scores.shape)
         patches = functional.avg_pool2d(functional.pad(seen, self.margin), self.pool).flatten(start_dim=2)
         return self.where(scores), scores.flatten(start_dim=2), patches
 
