@@ -2,12 +2,15 @@
 """How well a recording tells what a robot is: robots in MuJoCo whose numbers differ from their file's by 10 to 40%.
 
     python benchmarks/identify.py                      # 20 quadrotors, 60 s of flight each
+    python benchmarks/identify.py --kind base          # 20 TurtleBots, 60 s of driving each
+    python benchmarks/identify.py --robots 2 --retrain         # and train the policy on what was found, a minute each
     python benchmarks/identify.py --robots 3 --first-seed 0    # other ones, to tune by
 
 Every quadrotor is a Crazyflie with other mass, inertia, thrust and torque curve, motor lags, delay, drag and centre of
 mass. The released policy quadrotor_hover flies it in MuJoCo to goals that step in place and heading, with the sensor
 noise of the robot file; robots that it cannot fly are left out and counted. What it was commanded and the noisy
-odometry are identified from, with the mass known.
+odometry are identified from, with the mass known. Every base is a TurtleBot3 with other wheels, track, lag and delay,
+whose firmware has the file's wheels and track; its odometry comes from a tracker.
 """
 
 from __future__ import annotations
@@ -15,7 +18,9 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import time
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +29,20 @@ from numpy.typing import NDArray
 
 from rlstack.identification.identify import Identification, identify
 from rlstack.identification.recorded import Recorded, Track
+from rlstack.identification.robot_file import write_robot
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
+from rlstack.kinds.wheeled_base.simulation_kinematics import base_twist, wheel_speeds
+from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.policies import load_policy
 from rlstack.policies.released import released
-from rlstack.robots.frames import from_yaw, tilt
+from rlstack.robots import load_robot
+from rlstack.robots.frames import from_rotation_vector, from_yaw, multiply, rotate_inverse, tilt
 from rlstack.sim.backends.mujoco import MujocoEngine
 from rlstack.sim.perturbation import Perturbation
 from rlstack.sim.simulated_robot import SimulatedRobot
 from rlstack.sim.simulation import Simulation
+
+Floats = NDArray[np.floating[Any]]
 
 REPORTED_SEED = 1000
 """First seed of the reported robots; lower ones are for tuning."""
@@ -110,7 +121,7 @@ def fly(true: Quadrotor, delay_s: float, seed: int, seconds: float) -> Recorded 
         flown.write({"rotor_speed": sent})
         flown.step(0.01)
     flown.close()
-    at_s = 0.01 * np.arange(len(rows))
+    at_s: Any = 0.01 * np.arange(len(rows))
     odom = Track("odom", at_s, {name: np.array([row[name] for row in rows]) for name in MOTION})
     sent_ = Track("cmd/rotors", at_s, {"rotor_speed": np.array([row["rotor_speed"] for row in rows])})
     return Recorded(Path(f"flight {seed}"), {"odom": odom, "cmd/rotors": sent_})
@@ -122,13 +133,196 @@ def seen_of(flown: SimulatedRobot) -> dict[str, NDArray[Any]]:
     return {name: signals[name] for name in MOTION}
 
 
+# Bases ---------------------------------------------------------------------------------------------------------------
+
+BASE_NOISE = {"position": 0.002, "orientation": 0.003, "linear_velocity": 0.003, "angular_velocity": 0.005}
+"""Standard deviations of a tracked base's odometry, m, rad, m/s and rad/s; the file's has none."""
+WHEEL_NOISE_RAD_S = 0.05
+
+
+def other_base(robot: WheeledBase, rng: np.random.Generator) -> tuple[WheeledBase, dict[str, float], Floats]:
+    """Return a base with other wheels, lag and delay, the true values, and its twist over the one it is commanded.
+
+    Its firmware still has the file's radius and track, so it drives and turns by other factors than it is told.
+    """
+
+    def off() -> float:
+        return 1.0 + float(rng.choice([-1.0, 1.0])) * float(rng.uniform(0.1, 0.4))
+
+    while True:
+        wide, big = off(), off()
+        factors = np.array([big, big / wide])
+        if factors.max() < 1.8:  # a slip below -0.9 is no number of a robot file
+            break
+    radius = robot.wheels[0].radius_m * big
+    wheels = tuple(
+        dataclasses.replace(
+            wheel,
+            radius_m=radius,
+            position_m=(
+                wheel.position_m[0],
+                wheel.position_m[1] * wide,
+                wheel.position_m[2] + radius - wheel.radius_m,
+            ),
+        )
+        for wheel in robot.wheels
+    )
+    motor, limits = robot.wheel_drive, robot.limits
+    armature, delay = float(rng.uniform(0.04, 0.12)) * motor.damping_n_m_s_per_rad, int(rng.integers(5, 60)) / 1000.0
+    ahead, turning = (1.01 * float(one) for one in factors)  # the firmware has limited the commands already
+    true = dataclasses.replace(
+        robot,
+        wheels=wheels,
+        wheel_drive=dataclasses.replace(motor, armature_kg_m2=armature, velocity_max_rad_s=50.0),
+        response=dataclasses.replace(robot.response, command_delay_s=delay, command_delay_range_s=(0.0, 0.2)),
+        limits=dataclasses.replace(
+            limits,
+            linear_velocity_m_s=limits.linear_velocity_m_s * ahead,
+            angular_velocity_rad_s=limits.angular_velocity_rad_s * turning,
+            linear_acceleration_m_s2=limits.linear_acceleration_m_s2 * ahead / 1.01,
+            angular_acceleration_rad_s2=limits.angular_acceleration_rad_s2 * turning / 1.01,
+        ),
+    )
+    track = 2.0 * abs(wheels[0].position_m[1])
+    turns, each = (track / (2.0 * radius)) ** 2, wheels[0].spin_inertia_kg_m2 + armature
+    mass = robot.chassis.mass_kg + sum(wheel.mass_kg for wheel in wheels)
+    moment = robot.chassis.inertia_kg_m2[2] + 2.0 * wheels[0].mass_kg * (0.5 * track) ** 2
+    truth = {
+        "radius": radius,
+        "track": track,
+        "lag_linear": (mass * radius**2 + 2.0 * each) / (2.0 * motor.damping_n_m_s_per_rad),
+        "lag_angular": (moment + 2.0 * each * turns) / (2.0 * motor.damping_n_m_s_per_rad * turns),
+        "delay": delay,
+    }
+    slips = 1.0 - factors * (1.0 - contact_slip(true))
+    return true, truth | {"linear_slip": float(slips[0]), "angular_slip": float(slips[1])}, factors
+
+
+def contact_slip(true: WheeledBase) -> Floats:
+    """Return the slip (2,) of MuJoCo's contact itself: at constant speed, straight on and on the spot."""
+    found = []
+    for twist in ([0.1, 0.0], [0.0, 1.0]):
+        driven = SimulatedRobot(Simulation(MujocoEngine, [true]))
+        driven.connect()
+        driven.write({"twist": np.array(twist)})
+        driven.step(2.0)
+        signals = driven.read().signals
+        reached = np.array([signals["linear_velocity"][0], signals["angular_velocity"][2]])
+        found.append(1.0 - float(reached[int(twist[1] > 0.0)]) / max(twist))
+        driven.close()
+    return np.array(found)
+
+
+def drive(true: WheeledBase, robot: WheeledBase, factors: Floats, seed: int, seconds: float) -> Recorded:
+    """Return the recording of a drive with twists that step; ``robot`` is what its firmware takes it for."""
+    driven = SimulatedRobot(Simulation(MujocoEngine, [true]), noise_seed=seed)
+    driven.connect()
+    driven.reset()
+    rng, twist, due_s, rate = np.random.default_rng([seed, 1]), np.zeros(2), 0.5, 30.0
+    rows: list[dict[str, Floats]] = []
+    for k in range(round(rate * seconds)):
+        if k / rate >= due_s:
+            goes = rng.choice([0.0, 1.0, 1.0], 2)
+            twist, due_s = goes * rng.uniform([-0.2, -2.0], [0.2, 2.0]), due_s + float(rng.uniform(0.6, 2.0))
+        signals = driven.read().signals
+        row = {name: signals[name] + BASE_NOISE[name] * rng.normal(size=3) for name in BASE_NOISE if name[0] != "o"}
+        turn = from_rotation_vector(BASE_NOISE["orientation"] * rng.normal(size=3))
+        row["orientation"] = multiply(signals["orientation"], turn)
+        row["joint_velocity"] = signals["joint_velocity"] + WHEEL_NOISE_RAD_S * rng.normal(size=2)
+        rows.append({**row, "twist": twist})
+        driven.write({"twist": base_twist(robot, wheel_speeds(robot, twist)) * factors})
+        driven.step(1.0 / rate)
+    driven.close()
+    at_s: Any = np.arange(len(rows)) / rate
+    each = {"odom": tuple(BASE_NOISE), "cmd_vel": ("twist",), "joint_states": ("joint_velocity",)}
+    tracks = {
+        topic: Track(topic, at_s, {name: np.array([row[name] for row in rows]) for name in names})
+        for topic, names in each.items()
+    }
+    return Recorded(Path(f"drive {seed}"), tracks)
+
+
+def hover_error_m(true: Quadrotor, delay_s: float, policy: Path, count: int = 32) -> float:
+    """Return a policy's mean distance from its goal, m, from second 2 to 5 of flights from random starts, at most 1."""
+    flown, driver = Simulation(MujocoEngine, [true] * count, isolated=True), load_policy(policy)
+    flown.open()
+    flown.set_perturbation(dataclasses.replace(Perturbation.none(count), delay_s=np.full(count, delay_s)))
+    rng, goal = np.random.default_rng(5), np.tile([0.0, 0.0, 2.0], (count, 1))
+    flown.set_state(
+        {
+            "position": goal + rng.uniform(-0.2, 0.2, (count, 3)),
+            "orientation": from_rotation_vector(rng.uniform(-0.5, 0.5, (count, 3))),
+            "linear_velocity": rng.uniform(-0.5, 0.5, (count, 3)),
+            "angular_velocity": rng.uniform(-1.0, 1.0, (count, 3)),
+            "rotor_speed": np.full((count, 4), load_quadrotor("crazyflie").hover_speed_rad_s),
+        }
+    )
+    driver.reset(count)
+    aim = {"goal_position": goal, "goal_orientation": np.tile([0.0, 0.0, 0.0, 1.0], (count, 1))}
+    errors = []
+    for k in range(500):
+        state = flown.state()
+        turn = from_rotation_vector(rng.normal(0.0, 0.001, (count, 3)))
+        velocity = rotate_inverse(state["orientation"], state["linear_velocity"])
+        seen = {
+            "position": state["position"] + rng.normal(0.0, 0.001, (count, 3)),
+            "orientation": multiply(state["orientation"], turn),
+            "linear_velocity": velocity + rng.normal(0.0, 0.002, (count, 3)),
+            "angular_velocity": state["angular_velocity"] + rng.normal(0.0, 0.002, (count, 3)),
+        }
+        flown.command(driver.step({**seen, **aim})["rotor_speed"])
+        flown.step(0.01)
+        if k >= 200:
+            errors.append(np.minimum(np.linalg.norm(state["position"] - goal, axis=1), 1.0))
+    flown.close()
+    return float(np.mean(errors))
+
+
+def retrained(seed: int, found: Identification, truth: dict[str, float]) -> str:
+    """Train quadrotor_hover on the identified file, and return the hover errors on the robot before and after."""
+    file = load_quadrotor("crazyflie")
+    true, _ = other_robot(file, np.random.default_rng([seed, 0]))
+    usual = next(one.path for one in released() if one.name == "quadrotor_hover")
+    with tempfile.TemporaryDirectory() as folder:
+        robot, run = Path(folder) / f"drone_{seed}.yaml", Path(folder) / "run"
+        write_robot(robot, "crazyflie", found)
+        words = ["rlstack", "train", "quadrotor_hover", "--robot", str(robot), "--out", str(run), "--no-view"]
+        subprocess.run([sys.executable, "-m", *words], check=True, capture_output=True)
+        before, after = (hover_error_m(true, truth["delay"], policy) for policy in (usual, run / "policy.onnx"))
+    own = hover_error_m(file, 0.0, usual)
+    return (
+        f"{seed}: hovers {1e3 * own:.1f} mm off as the file's robot, {1e3 * before:.1f} as itself, and"
+        f" {1e3 * after:.1f} after training on the identified file:"
+        f" {100 * (before - after) / (before - own):.0f}% of what was lost"
+    )
+
+
+LINEAR = {"delay": "ms", "centre_x": "mm", "centre_y": "mm", "linear_slip": "", "angular_slip": ""}
+"""Parameters whose error is a difference, in this unit; of all others it is a share."""
+
+
+def quadrotor(seed: int, seconds: float) -> tuple[Identification | None, dict[str, float]]:
+    """Fly and identify a quadrotor; None: it cannot be flown."""
+    file = load_quadrotor("crazyflie")
+    true, truth = other_robot(file, np.random.default_rng([seed, 0]))
+    recorded = fly(true, truth["delay"], seed, seconds)
+    return None if recorded is None else identify(file, [recorded], {"mass": truth["mass"]}), truth
+
+
+def base(seed: int, seconds: float) -> tuple[Identification | None, dict[str, float]]:
+    """Drive and identify a base."""
+    file: Any = load_robot("turtlebot3_burger")
+    true, truth, factors = other_base(file, np.random.default_rng([seed, 0]))
+    return identify(file, [drive(true, file, factors, seed, seconds)]), truth
+
+
 def scored(found: Identification, truth: dict[str, float]) -> dict[str, Any]:
     """Return the errors of a robot's parameters, whether the intervals hold the truth, and the gap's ratio."""
     errors, inside = {}, {}
     for name, one in found.estimates.items():
         if one.verdict != "told" or one.interval is None:
             continue
-        linear = name in ("delay", "centre_x", "centre_y")
+        linear = name in LINEAR
         errors[name] = abs(one.value - truth[name]) if linear else abs(one.value / truth[name] - 1.0)
         inside[name] = bool(one.interval[0] <= truth[name] <= one.interval[1])
     ratio = {name: float(found.before.errors[name][-1] / found.after.errors[name][-1]) for name in found.after.errors}
@@ -140,28 +334,29 @@ def scored(found: Identification, truth: dict[str, float]) -> dict[str, Any]:
 def main() -> None:
     """Fly, identify, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kind", choices=("quadrotor", "base"), default="quadrotor")
     parser.add_argument("--robots", type=int, default=20)
     parser.add_argument("--first-seed", type=int, default=REPORTED_SEED)
     parser.add_argument("--seconds", type=float, default=60.0, help="of each flight")
+    parser.add_argument("--retrain", action="store_true", help="also train quadrotor_hover for each quadrotor")
     parser.add_argument("--json", type=Path, default=None)
     options = parser.parse_args()
-    file, rows = load_quadrotor("crazyflie"), []
+    rows: list[dict[str, Any]] = []
     seed, lost = options.first_seed - 1, 0
     while len(rows) < options.robots:
         seed += 1
-        true, truth = other_robot(file, np.random.default_rng([seed, 0]))
-        began = time.process_time()
-        recorded = fly(true, truth["delay"], seed, options.seconds)
-        if recorded is None:
+        found, truth = (quadrotor if options.kind == "quadrotor" else base)(seed, options.seconds)
+        if found is None:
             lost += 1
             print(f"{seed}: the policy cannot fly it", flush=True)
             continue
-        flown_s = time.process_time() - began
-        row = scored(identify(file, [recorded], {"mass": truth["mass"]}), truth)
+        row = scored(found, truth)
         rows.append({"seed": seed, **row})
+        if options.retrain and options.kind == "quadrotor":
+            print(retrained(seed, found, truth), flush=True)
         worst = max((error, name) for name, error in row["errors"].items())
         print(
-            f"{seed}: {flown_s:.0f} CPU-s of flight, {row['cpu_s']:.1f} of identification, worst {worst[1]}"
+            f"{seed}: {row['cpu_s']:.1f} CPU-s of identification, worst {worst[1]}"
             f" {100 * worst[0]:.2f}%, position error over 1 s {row['ratio']['position']:.0f} times smaller,"
             f" {sum(row['inside'].values())} of {len(row['inside'])} intervals hold, kept {row['kept']}",
             flush=True,
@@ -171,12 +366,13 @@ def main() -> None:
     print(f"\n{len(rows)} robots; {lost} more that the released policy cannot fly were left out")
     print(f"{'parameter':<10} {'median error':>14} {'largest':>10} {'told':>6} {'in 90%':>8}")
     for name in rows[0]["errors"] | rows[-1]["errors"]:
-        found = [row["errors"][name] for row in rows if name in row["errors"]]
+        errors = [row["errors"][name] for row in rows if name in row["errors"]]
         held = [row["inside"][name] for row in rows if name in row["inside"]]
-        unit, scale = ("ms", 1e3) if name == "delay" else ("mm", 1e3) if name.startswith("centre") else ("%", 1e2)
+        unit = LINEAR.get(name, "%")
+        scale = {"%": 1e2, "": 1.0}.get(unit, 1e3)
         print(
-            f"{name:<10} {scale * np.median(found):>12.3g} {unit} {scale * max(found):>8.3g} {unit}"
-            f" {len(found):>4} {sum(held):>4}/{len(held)}"
+            f"{name:<10} {scale * np.median(errors):>12.3g} {unit} {scale * max(errors):>8.3g} {unit}"
+            f" {len(errors):>4} {sum(held):>4}/{len(held)}"
         )
     held = [one for row in rows for one in row["inside"].values()]
     ratios = {name: min(row["ratio"][name] for row in rows) for name in rows[0]["ratio"]}

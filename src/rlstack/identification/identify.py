@@ -26,6 +26,9 @@ LEAST_MOTION_S = 5.0
 _MOST_UNEXPLAINED = 0.5
 """Largest share of the motion's variance that a fit may leave."""
 
+_FAR = 2.0
+"""Half widths of its interval by which an estimate may be off the file's value, if it is too rough to replace it."""
+
 _MOVES = 30.0
 """Motion within a segment over the sensor's noise above which it must be explained: a hover need not be."""
 
@@ -140,7 +143,7 @@ def identify(
         if widths:  # the last fit, without what is not told: intervals still allow for that
             widths = {k: max(half, widths[k]) for k, half in halves.items()}
             break
-        if untold := _in_proportion(model, halves) or [k for k in free if halves[k] > model.parameters[k].needed]:
+        if untold := _in_proportion(model, halves) or _untold(model, halves, estimated):
             reasons |= {k: _reason(model, k, halves[k]) for k in untold}
             estimated[untold] = values[untold]
             free = [k for k in free if k not in untold]
@@ -225,6 +228,20 @@ def _in_proportion(model: MotionModel, halves: Mapping[int, float]) -> list[int]
     wide = [k for k, half in halves.items() if half > model.parameters[k].needed and model.parameters[k].alike]
     partners = [names.index(model.parameters[k].alike) for k in wide]
     return [k for k in partners if k in halves]
+
+
+def _untold(model: MotionModel, halves: Mapping[int, float], estimated: Array) -> list[int]:
+    """Return the parameters whose interval is too wide, unless the file's value is far outside it.
+
+    A number that is known to be wrong is no better than one that is known roughly, and would spoil the others.
+    """
+    found = []
+    for k, half in halves.items():
+        parameter = model.parameters[k]
+        off = abs(float(parameter.inward(estimated[k]) - parameter.inward(parameter.value)))
+        if half > parameter.needed and off < _FAR * half:
+            found.append(k)
+    return found
 
 
 def _reason(model: MotionModel, k: int, half: float) -> str:

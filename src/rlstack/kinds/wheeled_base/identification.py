@@ -190,14 +190,16 @@ class _Geometry:
 
 def _parameters(robot: WheeledBase, why_no_wheels: str) -> list[Parameter]:
     own, response = _Geometry(robot), robot.response
-    factor: dict[str, Any] = {"logarithmic": True, "prior": 0.5, "needed": 0.1, "floor": 1e-4, "manoeuvre": _DRIVES}
-    share: dict[str, Any] = {"logarithmic": False, "prior": 1.0, "needed": 0.02, "floor": 1e-4, "manoeuvre": _DRIVES}
+    # a tyre's contact is no point and its slip no constant: in MuJoCo, drives differ by the floors among themselves
+    factor: dict[str, Any] = {"logarithmic": True, "prior": 0.5, "needed": 0.1, "floor": 0.01, "manoeuvre": _DRIVES}
+    share: dict[str, Any] = {"logarithmic": False, "prior": 1.0, "needed": 0.05, "manoeuvre": _DRIVES}
+    ahead, turning = {**share, "floor": 0.005}, {**share, "floor": 0.02}
     period = 0.25 / robot.control_rate_hz
     return [
         Parameter("radius", "m", own.radius, ("wheels",), given=why_no_wheels, **factor),
         Parameter("track", "m", own.track, ("wheels",), given=why_no_wheels, **factor),
-        Parameter("linear_slip", "", response.linear_slip, ("response", "linear_slip"), least=-0.99, **share),
-        Parameter("angular_slip", "", response.angular_slip, ("response", "angular_slip"), least=-0.99, **share),
+        Parameter("linear_slip", "", response.linear_slip, ("response", "linear_slip"), least=-0.99, **ahead),
+        Parameter("angular_slip", "", response.angular_slip, ("response", "angular_slip"), least=-0.99, **turning),
         *(
             Parameter(
                 f"lag_{axis}",
