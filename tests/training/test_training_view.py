@@ -36,6 +36,7 @@ def test_curves_and_the_best_policy_are_shown_once_somebody_looks(
         run.start(recipe, tmp_path / "run", on_best=show)
         for steps in (512, 1024):
             page.take("figures", (steps, {"success": steps / 2048}))
+        assert page._said.content.startswith("A policy is shown in trials once")
         page.draw()
         assert server.viser.scene.get_handle_by_name("/replay/0") is None, "it simulated, and nobody looked"
         monkeypatch.setattr(ViewServer, "watched", True)

@@ -89,6 +89,8 @@ class _Page:
             self._waiting = content
             return
         steps, figures = content
+        if not self._steps:
+            self._said.content = "A policy is shown in trials once the first evaluation has found the best so far."
         for name, value in figures.items():
             if np.isfinite(value):
                 self._steps.setdefault(name, []).append(float(steps))
