@@ -46,7 +46,8 @@ def test_a_recorded_policy_node_is_run_again_to_the_last_bit(listener: Listener,
             pilot._loop.restart()
         sender.publish(odometry.fill((k + 1) * PERIOD_NS, np.array([0.01 * k, 0.0, 1.0]), facing, still, still))
         listener.until(lambda k=k: pilot._loop.counts.steps == k + 1, "it steps")
-    listener.until(lambda: recorder._facts._hashes, "its hash is heard")
+    facts = recorder._facts
+    listener.until(lambda: facts._hashes and "/cf/policy" in facts._known, "its hash and parameters are heard")
     pilot._steps.flush()
     listener.until(lambda: recorder.counts["/cf/policy/cmd/rotors"] == 40, "all is recorded")
     listener.spin(0.1)

@@ -88,8 +88,9 @@ def write_bag(
     )
     frames = dataset.read(episode, names)  # first, since a damaged file raises here
     states, commands = (np.asarray(frames[name], dtype=np.float64) for name in (STATE, source))
-    positions, velocities = states[:, columns], states[:, speed_columns] if speeds == joints else None
-    goals = commands[:, target_columns]
+    positions = np.take(states, columns, axis=1)  # rows that are contiguous, as messages need them
+    velocities = np.take(states, speed_columns, axis=1) if speeds == joints else None
+    goals = np.take(commands, target_columns, axis=1)
     if mapping is not None:
         where = f"{dataset.path}, episode {episode}"
         positions = mapping.positions(states, dataset.features[STATE].names, f"{where}, {STATE}")
