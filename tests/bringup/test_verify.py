@@ -17,6 +17,7 @@ from rlstack.sim.vector import BATCH
 from rlstack.verification.flight_baselines import CONTROLLERS
 from rlstack.verification.reality_runner import RealityGrid
 from tests.support.policies import write_constant_policy, write_hover_policy
+from tests.support.records import write_record
 
 pytest.importorskip("matplotlib")
 
@@ -95,6 +96,11 @@ def test_an_interrupted_verification_keeps_what_is_complete_and_does_not_pass(tm
     assert "observation delay" in data["reasons"][-1] and "INCOMPLETE" in verified.table()
     with pytest.raises(UserError, match="Incomplete: it was interrupted"):
         require_verification(policy, robot)
+    flown = {"mujoco (topics)": {"flown_in": "mujoco (topics)", "success": 1.0}}
+    proof = {name: value for name, value in data.items() if name not in ("signature", "incomplete", "reasons")}
+    write_record(policy, {**proof, "passed": True, "backends": flown})
+    assert verify(policy, backends=[BATCH, "mujoco"], episodes=2).incomplete
+    assert require_verification(policy, robot)["passed"], "one that passed stays"
 
 
 def test_the_margins_of_a_policy_are_measured_and_judged(tmp_path: Path) -> None:

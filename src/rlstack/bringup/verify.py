@@ -10,14 +10,14 @@ from typing import Any
 
 from rlstack.bringup.episode_runner import run_episodes
 from rlstack.bringup.simulators_at_hand import check_topics, checked_simulators, simulators_at_hand
-from rlstack.bringup.verification_check import file_sha256, record_path
+from rlstack.bringup.verification_check import file_sha256, record_path, require_verification
 from rlstack.errors import UserError
 from rlstack.files import check_folder, write_json
 from rlstack.policies import find_policy, load_policy, robot_name
 from rlstack.policies.released import writable_copy
 from rlstack.policies.robot_contract import check_robot
 from rlstack.policies.signing import signed, signing_key
-from rlstack.robots import load_robot
+from rlstack.robots import RobotSpec, load_robot
 from rlstack.sim.vector import BATCH
 from rlstack.tasks import TASKS
 from rlstack.verification.page import write_report
@@ -130,6 +130,8 @@ def verify(
 ) -> Verified:
     """Verify ``policy`` in every backend, judge it, and write the report and the record that deployment requires.
 
+    One that is interrupted leaves a record of the same file that passed as it was.
+
     Its task declares the trials, see :class:`rlstack.verification.task_verification.TaskVerification`.
 
     Args:
@@ -183,6 +185,7 @@ def verify(
         report=on_progress,
         on_column=on_column,
     )
+    proof = _proof(path, spec)
     verified = _reported(request, path.parent if out is None else Path(out).expanduser())
     beside = record_path(path).with_name(verified.verification.record_name)
     if file_sha256(path) != loaded.sha256:
@@ -190,7 +193,17 @@ def verify(
     record = signed(verified.data)
     for target in {verified.record, beside}:
         write_json(target, record)
+    if verified.incomplete and proof is not None:
+        write_json(record_path(path), proof)  # the same file passed before, and nobody said that it failed since
     return replace(verified, record=beside, data=record)
+
+
+def _proof(policy: Path, robot: RobotSpec) -> dict[str, Any] | None:
+    """Return a policy's record if it has passed already."""
+    try:
+        return require_verification(policy, robot)
+    except UserError:
+        return None
 
 
 def verify_planner(
