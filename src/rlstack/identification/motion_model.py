@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rlstack.arrays import Array
 from rlstack.identification.recorded import Recorded
+from rlstack.robots import Sensor
 
 Z90 = 1.6449
 """Half width of a normal distribution's 90% interval, in standard deviations."""
@@ -80,6 +81,24 @@ class Channel:
     width: int
     noise: float
     place: Place = ()
+
+
+_ENDS = {"m": "_m", "rad": "_rad", "m/s": "_m_s", "rad/s": "_rad_s"}
+"""Ends of a robot file's keys by unit."""
+
+
+def odometry_channel(odom: Sensor, name: str, unit: str, width: int, otherwise: float) -> Channel:
+    """Return a channel of odometry.
+
+    Args:
+        odom: The robot file's sensor.
+        name: Of the vector, such as ``position``.
+        unit: SI.
+        width: Number of its elements.
+        otherwise: First guess of the noise, if the file has none.
+    """
+    key = f"{name}_noise{_ENDS[unit]}"
+    return Channel(name, unit, width, getattr(odom, key) or otherwise, ("sensors", "odom", key))
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,13 @@ from rlstack.errors import UserError
 from rlstack.fused import Kernel
 from rlstack.identification.motion_model import (
     Z90,
-    Channel,
     Edit,
     Estimate,
     KindIdentification,
     MotionModel,
     Parameter,
     Windows,
+    odometry_channel,
 )
 from rlstack.identification.recorded import Recorded
 from rlstack.kinds.quadrotor.identification_rotors import RotorHistory
@@ -79,10 +79,10 @@ class QuadrotorMotion(MotionModel):
         self._column = {parameter.name: k for k, parameter in enumerate(self.parameters)}
         odom = robot.sensors.get("odom", Sensor(rate_hz=100.0))
         self.channels = (
-            _channel("position", "m", odom.position_noise_m, 0.002),
-            _channel("orientation", "rad", odom.orientation_noise_rad, 0.002),
-            _channel("linear_velocity", "m/s", odom.linear_velocity_noise_m_s, 0.01),
-            _channel("angular_velocity", "rad/s", odom.angular_velocity_noise_rad_s, 0.01),
+            odometry_channel(odom, "position", "m", 3, 0.002),
+            odometry_channel(odom, "orientation", "rad", 3, 0.002),
+            odometry_channel(odom, "linear_velocity", "m/s", 3, 0.01),
+            odometry_channel(odom, "angular_velocity", "rad/s", 3, 0.01),
         )
         self._odom = [recorded.tracks["odom"] for recorded in recordings]
         model = robot.rotor_model
@@ -275,11 +275,6 @@ def _parameters(robot: Quadrotor) -> list[Parameter]:
         needed, floor = 0.02 * arm, 1e-7 * arm
         found.append(Parameter(f"centre_{name}", "m", 0.0, ("rotors",), False, 0.2 * arm, needed, _STEPS, floor=floor))
     return found
-
-
-def _channel(name: str, unit: str, noise: float, otherwise: float) -> Channel:
-    ends = {"m": "_m", "rad": "_rad", "m/s": "_m_s", "rad/s": "_rad_s"}
-    return Channel(name, unit, 3, noise or otherwise, ("sensors", "odom", f"{name}_noise{ends[unit]}"))
 
 
 @lru_cache(maxsize=4)

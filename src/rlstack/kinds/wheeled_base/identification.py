@@ -25,6 +25,7 @@ from rlstack.identification.motion_model import (
     MotionModel,
     Parameter,
     Windows,
+    odometry_channel,
 )
 from rlstack.identification.recorded import Recorded
 from rlstack.kinds.wheeled_base.simulation_kinematics import TwistRamp, base_twist, wheel_speeds
@@ -68,10 +69,10 @@ class BaseMotion(MotionModel):
         self._column = {parameter.name: k for k, parameter in enumerate(self.parameters)}
         odom = robot.sensors.get("odom", Sensor(rate_hz=30.0))
         self.channels = (
-            _channel("position", "m", 2, odom.position_noise_m, 0.005),
-            _channel("orientation", "rad", 1, odom.orientation_noise_rad, 0.005),
-            _channel("linear_velocity", "m/s", 1, odom.linear_velocity_noise_m_s, 0.005),
-            _channel("angular_velocity", "rad/s", 1, odom.angular_velocity_noise_rad_s, 0.01),
+            odometry_channel(odom, "position", "m", 2, 0.005),
+            odometry_channel(odom, "orientation", "rad", 1, 0.005),
+            odometry_channel(odom, "linear_velocity", "m/s", 1, 0.005),
+            odometry_channel(odom, "angular_velocity", "rad/s", 1, 0.01),
             Channel("wheel_speed", "rad/s", 2, 0.1),
         )
         ramped = replace(robot, response=replace(robot.response, command_delay_s=0.0, command_delay_range_s=None))
@@ -223,11 +224,6 @@ def _parameters(robot: WheeledBase, why_no_wheels: str) -> list[Parameter]:
             floor=5e-4,
         ),
     ]
-
-
-def _channel(name: str, unit: str, width: int, noise: float, otherwise: float) -> Channel:
-    ends = {"m": "_m", "rad": "_rad", "m/s": "_m_s", "rad/s": "_rad_s"}
-    return Channel(name, unit, width, noise or otherwise, ("sensors", "odom", f"{name}_noise{ends[unit]}"))
 
 
 def _wheels(robot: WheeledBase, recorded: Recorded) -> Array | None:
