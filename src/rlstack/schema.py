@@ -11,6 +11,7 @@ import math
 import operator
 import types
 import typing
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 from rlstack.errors import UserError, unknown_name
@@ -88,6 +89,16 @@ def to_data(instance: Any) -> Any:
     if isinstance(instance, dict):
         return {key: to_data(item) for key, item in instance.items()}
     return instance
+
+
+def leaves(data: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield what nested mappings hold that is none itself, by its path, such as ``reward.ahead_s``."""
+    for name, item in data.items():
+        at = _join(path, name)
+        if isinstance(item, Mapping):
+            yield from leaves(item, at)
+        else:
+            yield at, item
 
 
 def _load_dataclass(cls: type, data: Any, where: str, path: str) -> Any:

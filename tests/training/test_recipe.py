@@ -21,6 +21,7 @@ from rlstack.training.recipe import (
     recipe_from_data,
     recipe_to_yaml,
     switched,
+    with_robots_ranges,
 )
 from tests.support.learning import small_apg_data, small_recipe, small_recipe_data
 
@@ -233,3 +234,18 @@ def test_what_is_not_there_is_said() -> None:
 
 def test_another_robot_may_be_a_file(tmp_path: Path) -> None:
     assert small_recipe(robot=str(tmp_path / "mine.yaml")).robot.endswith("mine.yaml")  # read when the run starts
+
+
+def test_a_robot_files_ranges_take_the_place_of_the_recipes(tmp_path: Path) -> None:
+    recipe = load_recipe("quadrotor_hover")
+    assert with_robots_ranges(recipe, "crazyflie") == (recipe, [])
+    path = tmp_path / "mine.yaml"
+    text = robot_files()["crazyflie"].read_text().replace("name: crazyflie", "name: mine")
+    path.write_text(text + "\nrandomisation: {mass: [0.97, 1.03]}\n")
+    own, said = with_robots_ranges(recipe, str(path))
+    before = recipe.task_settings.randomisation
+    assert own.task_settings.randomisation == replace(before, mass=(0.97, 1.03)) != before
+    assert said == ["Training draws from the robot file's mass [0.97, 1.03]."]
+    path.write_text(text + "\nrandomisation: {mass: [1.03, 0.97]}\n")
+    with pytest.raises(UserError, match="mine"):
+        with_robots_ranges(recipe, str(path))

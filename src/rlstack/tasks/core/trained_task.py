@@ -30,7 +30,7 @@ def trained_task(contract: Contract, where: str) -> Any:
 
 def changed_settings(task: Any) -> tuple[str, dict[str, Any]]:
     """Return the settings that differ from their default and affect the task: in a sentence, and as plain data."""
-    mine, usual = (dict(_flat("", schema.to_data(one))) for one in (task, type(task)()))
+    mine, usual = (dict(schema.leaves(schema.to_data(one))) for one in (task, type(task)()))
     changed = {
         name: value
         for name, value in mine.items()
@@ -49,11 +49,3 @@ def within(data: Mapping[str, Any], *names: str) -> Mapping[str, Any] | None:
             return None
         data = found
     return data
-
-
-def _flat(path: str, data: Any) -> Any:
-    if isinstance(data, dict):
-        for name, item in data.items():
-            yield from _flat(f"{path}.{name}" if path else name, item)
-    else:
-        yield path, data

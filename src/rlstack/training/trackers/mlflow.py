@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rlstack.libraries import import_library
+from rlstack.schema import leaves
 
 _PARAMETERS = 100
 """Most parameters that MLflow takes at once (https://mlflow.org/docs/latest/rest-api: Log Batch)."""
@@ -35,7 +36,7 @@ class MLflow:
         found = self._client.get_experiment_by_name(experiment)
         number = self._client.create_experiment(experiment) if found is None else found.experiment_id
         self.run = self._client.create_run(number, run_name=name).info.run_id
-        parameters = [self._entities.Param(key, text[:_LONGEST]) for key, text in _flat(recipe).items()]
+        parameters = [self._entities.Param(key, str(one)[:_LONGEST]) for key, one in leaves(recipe)]
         for first in range(0, len(parameters), _PARAMETERS):
             self._client.log_batch(self.run, params=parameters[first : first + _PARAMETERS])
 
@@ -51,17 +52,6 @@ class MLflow:
         if policy is not None:
             self._client.log_artifact(self.run, str(policy))
         self._client.set_terminated(self.run, "KILLED" if policy is None else "FINISHED")
-
-
-def _flat(data: Any, path: str = "") -> dict[str, str]:
-    """Return the leaves of nested mappings by their paths."""
-    if not isinstance(data, Mapping):
-        return {path: str(data)}
-    return {
-        key: text
-        for name, item in data.items()
-        for key, text in _flat(item, f"{path}.{name}" if path else name).items()
-    }
 
 
 TRACKER = MLflow
