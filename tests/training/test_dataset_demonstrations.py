@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from rlstack.data.lerobot import Dataset, DatasetWriter, image
+from rlstack.data.lerobot.statistics import of_values
 from rlstack.demonstrations.metadata import TASK_FILE, write_metadata
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
@@ -22,7 +23,15 @@ from rlstack.tasks.catalog.arm_stack import StackTask
 from rlstack.tasks.manipulator.environment import ArmEnvironment
 from rlstack.tasks.manipulator.task import ArmTask
 from rlstack.tasks.manipulator.trials import ArmNoise, Motion
-from rlstack.training.dataset_demonstrations import ACTION, OBSERVATION, SUCCESS, check_values, frame_features, recorded
+from rlstack.training.dataset_demonstrations import (
+    ACTION,
+    OBSERVATION,
+    SUCCESS,
+    check_statistics,
+    check_values,
+    frame_features,
+    recorded,
+)
 from rlstack.training.demonstrations import open_demonstrations
 from tests.support.arms import small_panda
 
@@ -47,6 +56,19 @@ def test_refuses_other_units_and_scales() -> None:
         check_values({**fits, "observation.joint_position": np.rad2deg(rest)}, environment, "here")
     with pytest.raises(UserError, match=r"its actions reach 50, and the task's are -1 to 1"):
         check_values({**fits, "action": 50.0 * fits["action"]}, environment, "here")
+    fits["action"][1, 2] = np.nan
+    with pytest.raises(UserError, match=r"here: its feature 'action' is not finite in frame 1: leave the episode out"):
+        check_values(fits, environment, "here")
+
+
+def test_refuses_frames_that_its_statistics_contradict() -> None:
+    frames = {"action": np.array([[0.1, -0.4], [0.2, 0.5]], np.float32), "image": np.zeros((2, 4, 4, 3), np.uint8)}
+    held = {name: of_values(values) for name, values in frames.items()}
+    check_statistics(frames, held, "here")
+    check_statistics(frames, {"action": {}, "other": held["action"]}, "here")  # which say nothing of it
+    frames["action"][:, 1] *= 10.0
+    with pytest.raises(UserError, match=r"here: element 1 of 'action' goes from -4 to 5, and the dataset's statistics"):
+        check_statistics(frames, held, "here")
 
 
 def record(path: Path, environment: ArmEnvironment, wanted: int, task: str) -> None:

@@ -141,6 +141,8 @@ def test_learns_what_demo_record_writes(tmp_path: Path) -> None:
     for named, match in (
         (("a:1", "b"), "b has no weight, and others have"),
         (("a:1", "b:0"), "weights must be above 0"),
+        (("a:1", "b:1e999"), "weights must be above 0, and finite"),
+        (("a:1.2.3",), "a weight is a number"),
         (("a:1", "a:2"), "name each folder once"),
     ):
         with pytest.raises(ValueError, match=match):

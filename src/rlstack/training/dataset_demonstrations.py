@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from rlstack.data.lerobot import ACTION, Dataset, Feature, check_fits, image
+from rlstack.data.lerobot.statistics import Statistics
 from rlstack.demonstrations.metadata import COMMAND, STATE, check_learned, task_name
 from rlstack.errors import UserError
 from rlstack.interfaces.image_reader import is_image
@@ -34,6 +35,8 @@ SUCCESS = "next.success"
 
 _SLACK = 0.1
 """Share of a joint's range that a recording may lie beyond it, by calibration or a push."""
+_ROUNDING = 1e-3
+"""Relative difference between frames and their stated range that float32 and text explain."""
 
 
 def frame_features(environment: Any) -> dict[str, Feature]:
@@ -126,7 +129,11 @@ def _succeeded(held: Dataset, number: int) -> bool:
 
 
 def check_values(frames: Mapping[str, np.ndarray], environment: Any, where: str) -> None:
-    """Raise ``UserError`` if an episode's joints or actions are beyond the robot's: they have another unit or range."""
+    """Raise ``UserError`` if an episode's values are not finite, or its joints or actions are beyond the robot's."""
+    for name, values in frames.items():
+        if not np.isfinite(values).all():
+            frame = int(np.argwhere(~np.isfinite(values))[0, 0])
+            raise UserError(f"{where}: its feature '{name}' is not finite in frame {frame}: leave the episode out.")
     joints = frames.get(f"{OBSERVATION}joint_position")
     for drive, seen in zip(environment.robot.drives, () if joints is None else joints.T):
         low, high = drive.lower, drive.upper
@@ -142,6 +149,24 @@ def check_values(frames: Mapping[str, np.ndarray], environment: Any, where: str)
             f"{where}: its actions reach {np.abs(motions).max():.3g}, and the task's are -1 to 1: they have another"
             " scale, and do not fit."
         )
+
+
+def check_statistics(frames: Mapping[str, np.ndarray], held: Mapping[str, Statistics], where: str) -> None:
+    """Raise ``UserError`` if an episode's vectors are beyond the least and largest values that its dataset states."""
+    for name, stated in held.items():
+        values = np.asarray(frames.get(name, ()))
+        low, high = (np.asarray(stated.get(end, ()), np.float64).reshape(-1) for end in ("min", "max"))
+        if values.ndim != 2 or not len(values) or not low.shape == high.shape == values.shape[1:]:
+            continue  # images, or statistics that say less
+        least, most = values.min(axis=0), values.max(axis=0)
+        slack = _ROUNDING * (1.0 + np.abs(low) + np.abs(high))
+        if ((least < low - slack) | (most > high + slack)).any():
+            number = int(np.argmax(np.maximum(low - least, most - high)))
+            raise UserError(
+                f"{where}: element {number} of '{name}' goes from {least[number]:.3g} to {most[number]:.3g}, and the"
+                f" dataset's statistics say {low[number]:.3g} to {high[number]:.3g}: frames or statistics were changed"
+                " without the other. Compute the statistics anew if the frames are right."
+            )
 
 
 def steps_of_frames(

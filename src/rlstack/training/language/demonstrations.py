@@ -18,7 +18,14 @@ from rlstack.files import write_atomically
 from rlstack.tasks.core.pipeline import Tensors
 from rlstack.training.bag_demonstrations import BagDemonstrations, bags_in
 from rlstack.training.counting import Counting
-from rlstack.training.dataset_demonstrations import check_values, fitting, frame_features, steps_of_frames, successful
+from rlstack.training.dataset_demonstrations import (
+    check_statistics,
+    check_values,
+    fitting,
+    frame_features,
+    steps_of_frames,
+    successful,
+)
 from rlstack.training.hindsight_replay import Rows, each, keep_episode
 from rlstack.training.language.actor import LanguageActor, Layout, Seen
 from rlstack.training.language.strays import Disturbance, Strays
@@ -150,16 +157,19 @@ def parts_of(datasets: Sequence[str]) -> tuple[list[str], list[float]]:
     """Return folders and weights of datasets such as ``runs/a:0.7``; no weights if none has one.
 
     Raises:
-        ValueError: Some have a weight and others none, one is not positive, or a folder comes twice.
+        ValueError: Some have a weight and others none, one is not positive and finite, or a folder comes twice.
     """
     found = [_WEIGHT.fullmatch(one) for one in datasets]
     folders = [str(one.group(1) if one else given) for one, given in zip(found, datasets)]
-    weights = [float(one.group(2)) for one in found if one]
+    try:
+        weights = [float(one.group(2)) for one in found if one]
+    except ValueError as error:
+        raise ValueError(f"dataset: {list(datasets)} is not allowed: a weight is a number, such as 0.7.") from error
     if len(weights) not in (0, len(datasets)):
         bare = next(given for one, given in zip(found, datasets) if not one)
         raise ValueError(f"dataset: {bare} has no weight, and others have: give each one, such as {bare}:0.5, or none.")
-    if min(weights, default=1.0) <= 0.0:
-        raise ValueError(f"dataset: {list(datasets)} is not allowed: weights must be above 0.")
+    if not all(0.0 < weight < float("inf") for weight in weights):
+        raise ValueError(f"dataset: {list(datasets)} is not allowed: weights must be above 0, and finite.")
     if len(set(folders)) < len(folders):
         raise ValueError(f"dataset: {list(datasets)} is not allowed: name each folder once.")
     return folders, weights
@@ -198,6 +208,7 @@ class _Episodes:
     def __init__(self, path: Path, environment: Any) -> None:
         self.path = path
         self._dataset, self._names = fitting(path, environment, frame_features(environment))
+        self._statistics = self._dataset.statistics()
 
     def numbers(self, most: int) -> list[int]:
         return successful(self._dataset, most, least=1)
@@ -206,7 +217,9 @@ class _Episodes:
         return self._dataset.episodes[number].length
 
     def frames(self, number: int) -> dict[str, NDArray[Any]]:
-        return self._dataset.read(number, self._names)
+        frames = self._dataset.read(number, self._names)
+        check_statistics(frames, self._statistics, self.where(number))
+        return frames
 
     def where(self, number: int) -> str:
         return f"{self.path}, episode {number}"
