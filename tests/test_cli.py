@@ -63,6 +63,19 @@ def test_help_of_every_verb_explains_every_option(verb, capsys):
         )
 
 
+VIEWED = [name for name, v in cli.VERBS.items() if "view" in getattr(v.action, "__dataclass_fields__", ())]
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+@pytest.mark.parametrize("verb", VIEWED)
+def test_the_view_can_be_asked_for_and_refused_wherever_the_output_goes(verb, terminal, capsys, monkeypatch):
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
+    assert fails(*verb.split(), "--help") == 0
+    shown = capsys.readouterr().out
+    assert "--view" in shown and "--no-view" in shown
+
+
 def test_version(capsys):
     assert cli.main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("rlstack ")

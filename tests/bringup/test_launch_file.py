@@ -84,7 +84,9 @@ def test_deploy_starts_what_rlstack_up_starts(deploy):
 
 def test_simulate_starts_what_rlstack_up_simulates():
     simulate, up = launch_file("simulate"), Simulate()
-    assert simulate.system({}) == simulate_system() == simulate_system(**dataclasses.asdict(up))
+    options = dataclasses.asdict(up)
+    assert not options.pop("no_view")
+    assert simulate.system({}) == simulate_system() == simulate_system(**options)
     given = {"robot": "x500", "world": "room:2", "count": "3", "start_height_m": "1.5", "lock_step": "true"}
     assert simulate.system(given) == simulate_system(
         "x500", world="room:2", count=3, start_height_m=1.5, lock_step=True

@@ -6,7 +6,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,7 +15,7 @@ import tyro
 
 from rlstack.bringup.progress_lines import duration
 from rlstack.errors import UserError, unknown_name
-from rlstack.view.watching import person_watches
+from rlstack.view.watching import view_wanted
 
 _Folder = tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="DATASET")]]
 _Out = Annotated[Path, tyro.conf.arg(metavar="FOLDER")]
@@ -55,8 +55,10 @@ class DemoRecord:
     """Seed of starts and noise."""
     keep_failures: bool = False
     """Keep failed episodes as well."""
-    view: bool = field(default_factory=person_watches)
-    """Show the simulation in a browser, whose address is printed."""
+    view: bool = False
+    """Show the simulation in a browser, whose address is printed; default: if a person sits at the terminal."""
+    no_view: bool = False
+    """Show nothing in a browser."""
 
     def run(self) -> int:
         """Record, and print progress."""
@@ -89,7 +91,8 @@ class DemoRecord:
             print(f"{what}, {length} ({far})", file=sys.stderr, flush=True)
 
         options: dict[str, Any] = {"seed": self.seed, "keep_failures": self.keep_failures, "on_episode": print_episode}
-        with _viewer(self.view) as show, _demonstrator(self, robot, task, policy, show) as decide:
+        view = view_wanted(self.view, self.no_view)
+        with _viewer(view) as show, _demonstrator(self, robot, task, policy, show) as decide:
             recording.record(self.out, self.task, task, robot, decide, self.episodes, **options)
         print(f"{kept[0]} episodes were added to {self.out}: rlstack demo show {self.out}")
         return 0

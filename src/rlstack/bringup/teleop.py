@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -14,7 +14,7 @@ from rlstack.bringup.node_process import Parameter, Process, System, on_simulate
 from rlstack.bringup.view_process import with_view
 from rlstack.errors import UserError, unknown_name
 from rlstack.nodes.shutdown import shut_down
-from rlstack.view.watching import person_watches
+from rlstack.view.watching import view_wanted
 
 if TYPE_CHECKING:
     from rlstack.robots import RobotSpec
@@ -55,9 +55,11 @@ class Teleop:
     cmd/joints:=forward_position_controller/commands."""
     cmd_joints_type: Literal["JointTrajectory", "Float64MultiArray"] = "JointTrajectory"
     """With --backend topics: the driver's message type on cmd/joints."""
-    view: bool = field(default_factory=person_watches)
+    view: bool = False
     """Show the arm in a browser, whose address is printed, where its tool can be dragged, too; default: if a person
     sits at the terminal, and --backend starts the arm."""
+    no_view: bool = False
+    """Show nothing in a browser."""
     only_device: bool = False
     """Only publish the device's input; another node moves the arm."""
 
@@ -66,7 +68,7 @@ class Teleop:
         from rlstack.bringup.robot_group import absolute_file
 
         system = teleop_system(self)
-        if self.view and self.backend:
+        if self.backend and view_wanted(self.view, self.no_view):
             system = with_view(system)
         if self.device == "keyboard":
             print("Keys work while this terminal has the focus.")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
 from rlstack.errors import UserError
-from rlstack.view.watching import person_watches
+from rlstack.view.watching import view_wanted
 
 _File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
 _Goal = Annotated[tuple[float, ...] | None, tyro.conf.arg(metavar="X Y [Z]")]
@@ -100,8 +100,10 @@ class Deploy:
     default: a grammar plans."""
     model: str = ""
     """The model's name there."""
-    view: bool = field(default_factory=person_watches)
+    view: bool = False
     """Show the robots in a browser, whose address is printed; default: if a person sits at the terminal."""
+    no_view: bool = False
+    """Show nothing in a browser."""
     rviz: bool = False
     """Show the robot, of several the first, in RViz."""
     record: Annotated[tuple[str, ...] | None, tyro.conf.arg(metavar="[FOLDER]")] = None
@@ -126,6 +128,7 @@ class Deploy:
         from rlstack.bringup.deploy import deploy
 
         options = asdict(self)
+        options["view"] = view_wanted(self.view, options.pop("no_view"))
         if self.record is not None and len(self.record) > 1:
             raise UserError(f"--record takes one folder, and there are {len(self.record)}: {', '.join(self.record)}.")
         return deploy(**{**options, "record": None if self.record is None else "".join(self.record)})
@@ -158,8 +161,10 @@ class Simulate:
     """Let time wait for every command."""
     noise_seed: int = 0
     """Seed of the simulated sensors' noise."""
-    view: bool = field(default_factory=person_watches)
+    view: bool = False
     """Show the robots in a browser, whose address is printed; default: if a person sits at the terminal."""
+    no_view: bool = False
+    """Show nothing in a browser."""
     rviz: bool = False
     """Show the robot, of several the first, in RViz."""
     params_file: Annotated[str, tyro.conf.arg(metavar="FILE")] = ""
@@ -169,7 +174,9 @@ class Simulate:
         """Check everything, start the robots, and supervise them."""
         from rlstack.bringup.deploy import simulate
 
-        return simulate(**asdict(self))
+        options = asdict(self)
+        options["view"] = view_wanted(self.view, options.pop("no_view"))
+        return simulate(**options)
 
 
 @dataclass(frozen=True)

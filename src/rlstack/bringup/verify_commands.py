@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 import tyro
 
 from rlstack.errors import UserError
-from rlstack.view.watching import person_watches
+from rlstack.view.watching import person_watches, view_wanted
 
 _File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
 
@@ -109,9 +109,11 @@ class Fly:
     """The run's folder, which must not exist yet; left out, the next free one under runs/."""
     seed: Annotated[int | None, tyro.conf.arg(metavar="SEED")] = None
     """Seed of training; default: the recipe's."""
-    view: bool = field(default_factory=person_watches)
+    view: bool = False
     """Show training and verification in a browser, whose address is printed; default: if a person sits at the
     terminal."""
+    no_view: bool = False
+    """Show nothing in a browser."""
     json: _File = None
     """Write the verification's figures to this file as well."""
 
@@ -119,7 +121,8 @@ class Fly:
         """Train, verify and print."""
         from rlstack.bringup.fly import fly
 
-        return fly(self.recipe, out=self.out, seed=self.seed, view=self.view, json=self.json)
+        view = view_wanted(self.view, self.no_view)
+        return fly(self.recipe, out=self.out, seed=self.seed, view=view, json=self.json)
 
 
 def _names(given: str) -> tuple[str, ...]:

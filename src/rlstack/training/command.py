@@ -16,7 +16,7 @@ import tyro
 from rlstack.errors import UserError
 from rlstack.files import write_atomically
 from rlstack.training.recipe import Recipe, check_recipe, load_recipe, recipe_files, switched, with_robots_ranges
-from rlstack.view.watching import person_watches
+from rlstack.view.watching import view_wanted
 
 if TYPE_CHECKING:
     from rlstack.training.human_intervention import Devices
@@ -127,7 +127,7 @@ def train_command(words: Sequence[str], devices: Devices | None = None) -> int:
         from rlstack.training import run
         from rlstack.training.run_folder import recipe_of
 
-        with _shown(recipe_of(options.resume) if _view_wanted(options) else None) as (show, best):
+        with _shown(recipe_of(options.resume) if view_wanted(options.view, options.no_view) else None) as (show, best):
             result = run.resume(options.resume, show, devices, best)
         return report(result, options.json)
     if not words or words[0].startswith("-"):
@@ -141,7 +141,7 @@ def train_command(words: Sequence[str], devices: Devices | None = None) -> int:
 
         print(describe_task(options_.recipe.task_settings, load_robot(options_.recipe.robot)), end="")
         return 0
-    result = train(options_.recipe, options_.out, devices, _view_wanted(options_))
+    result = train(options_.recipe, options_.out, devices, view_wanted(options_.view, options_.no_view))
     return report(result, options_.json)
 
 
@@ -171,10 +171,6 @@ def train(
         if folder.exists():
             print(f"Stopped at once. Resume: rlstack train --resume {folder}", file=sys.stderr)
         raise
-
-
-def _view_wanted(options: TrainOptions[Any] | ResumeOptions) -> bool:
-    return options.view or (person_watches() and not options.no_view)
 
 
 @contextmanager
