@@ -26,6 +26,7 @@ FLOORS = {
             "kinds",
             "libraries",
             "processes",
+            "progress",
             "registry",
             "resources",
             "schema",

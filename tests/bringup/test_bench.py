@@ -137,12 +137,14 @@ def test_peers_that_are_there_are_measured_and_one_that_fails_stops_nothing(
         return parts(part, **options)
 
     monkeypatch.setattr(bench, "measure_part", broken)
-    told: list[tuple[str, int, int]] = []
+    told: list[tuple[str, int, int, float]] = []
 
     found = bench.bench(on_progress=lambda *seen: told.append(seen))
 
-    assert [part for part, _, _ in told] == ["simulator", "environment", "training", "policy", *bench.PEERS]
-    assert told[-1][1:] == (6, 7)
+    assert [part for part, *_ in told] == ["simulator", "environment", "training", "policy", *bench.PEERS]
+    assert told[-1][1:3] == (6, 7)
+    left_s = [left_s for *_, left_s in told]
+    assert left_s[0] > 100.0 and left_s == sorted(left_s, reverse=True), "what took no time leaves less to come"
     peers, shown = found["peers"], describe_bench(found)
     assert peers["crazyflow"]["error"].endswith("no jaxlib") and "no jaxlib" in shown
     assert peers["stable-baselines3"]["figures"]["samples"] == 6_000_000 and "100 k" in shown

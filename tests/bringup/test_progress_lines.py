@@ -1,8 +1,6 @@
 import io
 
-import pytest
-
-from rlstack.bringup.progress_lines import ProgressLines, StageLines, duration
+from rlstack.bringup.progress_lines import ProgressLines
 from rlstack.verification.schedule import Progress
 
 
@@ -52,18 +50,3 @@ def test_in_a_narrow_terminal_it_is_still_one_line(monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     text = shown(Terminal(), [Progress("mujoco (topics)", 10, 100, 200.0, 500.0)])
     assert len(text.splitlines()[-1].strip("\r")) < 40 and "\rmujoco (topics): 10/100, 3:20 min so" in text
-
-
-def test_durations_are_for_readers():
-    assert [duration(s) for s in (0.2, 59.4, 60.0, 199.6)] == ["0 s", "59 s", "1:00 min", "3:20 min"]
-
-
-def test_each_stage_says_how_far_it_is_and_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    monkeypatch.setattr("rlstack.bringup.progress_lines.time.monotonic", lambda: now[0])
-    said: list[str] = []
-    lines = StageLines(said.append)
-    for at, stage, done in ((0.0, "learning", 50), (5.0, "learning", 60), (10.0, "learning", 75), (11.0, "trials", 0)):
-        now[0] = at
-        lines(stage, done, 100)
-    assert said == ["learning: 50/100", "learning: 75/100, about 10 s left", "trials: 0/100"]

@@ -17,7 +17,16 @@ from rlstack.policies import STATE_PREFIX, PolicyOutputError, load_policy, write
 from rlstack.robots import load_robot
 from rlstack.tasks import TASKS
 from rlstack.training import export, run
-from rlstack.training.export import LARGEST, PolicyGraph, TorchPolicy, compare, export_policy, make_contract, valid
+from rlstack.training.export import (
+    LARGEST,
+    TOLERANCE,
+    PolicyGraph,
+    TorchPolicy,
+    compare,
+    export_policy,
+    make_contract,
+    valid,
+)
 from rlstack.training.run_folder import load_checkpoint, recipe_of
 from tests.support.learning import sensed
 from tests.training.conftest import Trained
@@ -153,6 +162,20 @@ def test_a_graph_that_differs_is_not_kept_and_leaves_what_was_there(
     with pytest.raises(UserError, match=r"differs from the training policy by .* was not written"):
         export_policy(graph, contract, ROBOT, path)
     assert path.read_bytes() == b"an older policy"
+
+
+def test_a_difference_is_allowed_as_far_as_the_training_policy_itself_rounds(
+    mlp: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = loaded(mlp)
+    graph = made._graph(made.algorithm.actor())
+    contract = made._contract(graph)
+    assert 0.0 < export.rounding(graph, contract, ROBOT, 20) < TOLERANCE
+    monkeypatch.setattr(export, "TOLERANCE", 1e-12)  # as of a network so steep that it rounds by more than that
+    export_policy(graph, contract, ROBOT, tmp_path / "policy.onnx")
+    monkeypatch.setattr(export, "rounding", lambda *_: 1e-13)
+    with pytest.raises(UserError, match=r"differs from the training policy by .* \(allowed: 1e-12\)"):
+        export_policy(graph, contract, ROBOT, tmp_path / "policy.onnx")
 
 
 def test_a_policy_in_training_that_gives_nan_says_so(mlp: Trained) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -12,8 +11,8 @@ import tyro
 from rlstack.agent.embodied.bench import REPORT, Options, bench
 from rlstack.agent.embodied.suite import MODULES, PACKAGE, Module
 from rlstack.agent.model import ANSWERED_WITHIN_S, KEY_VARIABLE, Model
-from rlstack.bringup.progress_lines import StageLines
 from rlstack.errors import UserError
+from rlstack.progress import StageLines, say
 
 
 @dataclass(frozen=True)
@@ -47,13 +46,10 @@ class BenchAgent:
         if self.every < 1:
             raise UserError(f"--every {self.every} is not allowed: give 1 or more.")
 
-        def say(text: str) -> None:
-            print(text, file=sys.stderr, flush=True)
-
         model = Model(self.model_url, self.model, self.model_key, self.model_timeout) if self.model_url else None
         name = "".join(letter if letter.isalnum() or letter in ".-" else "-" for letter in self.model) or "planner"
         folder = self.out or Path("runs") / f"embodied-{name}"
         options = Options(self.modules, model, self.every)
-        bench(options, folder, self.python or PACKAGE.own_python(say=say), StageLines(say))
+        bench(options, folder, self.python or PACKAGE.own_python(say=say), StageLines())
         print((folder / REPORT).read_text(), end="")
         return 0

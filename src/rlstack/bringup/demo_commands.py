@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from rlstack.bringup.progress_lines import duration
 from rlstack.errors import UserError, unknown_name
+from rlstack.progress import AFTER_S, StageLines, duration, working
 from rlstack.view.watching import view_wanted
 
 _Folder = tyro.conf.Positional[Annotated[Path, tyro.conf.arg(metavar="DATASET")]]
@@ -160,7 +160,8 @@ class DemoFilter:
 
         if self.out is not None:
             filtering.check_out(self.dataset, self.out)
-        verdicts = filtering.judge(self.dataset, self.base, self.least, self.seed)
+        with working("comparing the demonstrations"):
+            verdicts = filtering.judge(self.dataset, self.base, self.least, self.seed)
         for verdict in verdicts:
             print(verdict.describe())
         if self.out is not None:
@@ -217,7 +218,15 @@ class DemoImport:
                 print(f"rlstack: {path}: {sentence}", file=sys.stderr, flush=True)
             return recording
 
-        recordings = ((path, read(path)) for path in self.bags)
+        lines = StageLines(after_s=AFTER_S)
+
+        def each() -> Iterator[tuple[Path, Any]]:
+            for number, path in enumerate(self.bags):
+                lines("bags", number, len(self.bags))
+                with working(f"converting {path}"):
+                    yield path, read(path)
+
+        recordings = each()
         if self.task in TASKS.names():
             return self._demonstrations(robot, recordings)
         if get_close_matches(self.task, TASKS.names(), cutoff=0.75):  # descriptions resemble no task's name
@@ -291,7 +300,8 @@ class DemoExport:
             namespace = namespace or robot.name
         elif self.reverse or self.cameras:
             raise UserError("--reverse and --cameras are for a dataset of LeRobot's own arm: give --robot as well.")
-        write_bag(self.out, Dataset(self.dataset), self.episode, namespace=namespace, mapping=mapping)
+        lines = StageLines(after_s=AFTER_S)
+        write_bag(self.out, Dataset(self.dataset), self.episode, namespace=namespace, mapping=mapping, on_stage=lines)
         print(f"Episode {self.episode} is in {self.out}.")
         return 0
 

@@ -10,6 +10,7 @@ from typing import Annotated
 import tyro
 
 from rlstack.errors import UserError
+from rlstack.progress import working
 
 
 @dataclass(frozen=True)
@@ -51,12 +52,14 @@ class Identify:
         name = self.out or f"{robot.name}_{'check' if self.check else 'identified'}"
         new = Path(name).expanduser() if self.check else checked_out(name)
         report = new.with_suffix(".html")
-        recordings = read_all(robot, self.bags, self.namespace)
+        with working("reading the recordings"):
+            recordings = read_all(robot, self.bags, self.namespace)
         for recorded in recordings:
             for note in recorded.notes:
                 print(f"{recorded.path}: {note}", file=sys.stderr)
         if self.check:
-            _, gap = gap_report(robot, recordings, known)
+            with working("predicting the recordings"):
+                _, gap = gap_report(robot, recordings, known)
             print(gap_table({robot.name: gap}))
             notes = [note for recorded in recordings for note in recorded.notes]
             write_check(report, robot.name, gap, [str(bag) for bag in self.bags], notes)
@@ -64,7 +67,8 @@ class Identify:
             if self.json is not None:
                 write_json(self.json, {"gap": {term: errors.tolist() for term, errors in gap.errors.items()}})
             return 0
-        found = identify(robot, recordings, known, lambda stage: print(f"Fitting {stage} ...", flush=True))
+        with working("identifying"):
+            found = identify(robot, recordings, known, lambda stage: print(f"Fitting {stage} ...", flush=True))
         write_identification(report, new.stem, found)
         write_robot(new, self.robot, found, report.name)
         print(described(found))

@@ -39,6 +39,7 @@ class Import:
         """Import, and print what was compared."""
         from rlstack.importers import SOURCES
         from rlstack.libraries import import_library
+        from rlstack.progress import AFTER_S, StageLines, working
         from rlstack.robots import load_robot
 
         import_library("torch", "train")
@@ -49,9 +50,11 @@ class Import:
         robot = load_robot(self.robot)
         mapping = read_mapping(self.map)
         plan = resolve(mapping, robot, str(self.map))
-        network = SOURCES.load(self.from_)(self.source, mapping.network, self.map.parent)
-        plan = fitted(plan, network, f"{self.map} for {self.source}")
-        contract, parity = import_policy(plan, network, robot, self.source, self.from_, self.out, self.recorded)
+        with working(f"reading {self.source}"):
+            network = SOURCES.load(self.from_)(self.source, mapping.network, self.map.parent)
+            plan = fitted(plan, network, f"{self.map} for {self.source}")
+        lines = StageLines(after_s=AFTER_S)
+        contract, parity = import_policy(plan, network, robot, self.source, self.from_, self.out, self.recorded, lines)
         print(f"{self.out}: {contract.name}, for {robot.name} at {contract.rate_hz:g} Hz")
         print(f"  inputs  {', '.join(port.name for port in contract.inputs)}")
         print(f"  output  {plan.action.signal}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -67,9 +66,10 @@ class Bench:
         """Measure and print the table."""
         from rlstack.bringup.bench import bench
         from rlstack.bringup.bench_table import describe_bench
+        from rlstack.progress import duration, say
 
-        def say(part: str, done: int, count: int) -> None:
-            print(f"measuring {part} ({done + 1} of {count})", file=sys.stderr, flush=True)
+        def on_progress(part: str, done: int, count: int, left_s: float) -> None:
+            say(f"measuring {part} ({done + 1} of {count}), about {duration(left_s)} left")
 
-        print(describe_bench(bench(**asdict(self), on_progress=say)))
+        print(describe_bench(bench(**asdict(self), on_progress=on_progress)))
         return 0

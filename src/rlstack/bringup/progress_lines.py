@@ -8,10 +8,8 @@ from collections.abc import Callable
 from shutil import get_terminal_size
 from typing import TextIO
 
+from rlstack.progress import EVERY_S, duration
 from rlstack.verification.schedule import Progress
-
-EVERY_S = 10.0
-"""Between two lines where the output is not a terminal."""
 
 CHANGES_S = 0.1
 """Between two changes of the line in a terminal: hundreds of trials may end in a second."""
@@ -63,35 +61,3 @@ class ProgressLines:
         if self._width:
             print(file=self._stream or sys.stderr)
             self._width = 0
-
-
-def duration(seconds: float) -> str:
-    """Return a time for readers, such as ``40 s`` or ``3:20 min``."""
-    whole = round(seconds)
-    return f"{whole} s" if whole < 60 else f"{whole // 60}:{whole % 60:02d} min"
-
-
-class StageLines:
-    """Says how far each stage is, with an estimate of what is left of it.
-
-    Args:
-        say: Takes a line.
-        every_s: Least time between two lines of a stage, s.
-    """
-
-    def __init__(self, say: Callable[[str], None], every_s: float = 10.0) -> None:
-        self._say, self._every_s = say, every_s
-        self._stage, self._first, self._begun_s, self._said_s = "", 0, 0.0, 0.0
-
-    def __call__(self, stage: str, done: int, count: int) -> None:
-        """Take the progress of a stage."""
-        now = time.monotonic()
-        if stage != self._stage:
-            self._stage, self._first, self._begun_s, self._said_s = stage, done, now, now - self._every_s
-        if now - self._said_s < self._every_s and done < count:
-            return
-        self._said_s = now
-        left = ""
-        if done > self._first:
-            left = f", about {duration((now - self._begun_s) / (done - self._first) * (count - done))} left"
-        self._say(f"{stage}: {done}/{count}{left}")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from rlstack.bringup.progress_lines import StageLines
 from rlstack.errors import UserError
+from rlstack.progress import StageLines, say
 from rlstack.training.libero.suite import PACKAGE as LIBERO
 from rlstack.training.libero.suite import STEPS, LiberoName
 from rlstack.training.metaworld.suite import SuiteName
@@ -75,14 +74,14 @@ class BenchVla:
         names = ("suite", "seed", "demonstrations", "stray", "trials", "updates", "minutes")
         further = ("reinforce", "episode", "validation")
         options = Options(**{name: getattr(self, name) for name in (*names, *further)})
-        bench(options, folder, self.python or PACKAGE.own_python(say=_say), self.workers, StageLines(_say))
+        bench(options, folder, self.python or PACKAGE.own_python(say=say), self.workers, StageLines())
         return folder / REPORT
 
     def _libero(self, folder: Path) -> Path:
         from rlstack.training.libero.bench import REPORT, Options, bench
 
         options = Options(**{name: getattr(self, name) for name in ("suite", "policy", "trials", "chunk")})
-        bench(options, folder, self.python or LIBERO.own_python(say=_say), self.workers, StageLines(_say))
+        bench(options, folder, self.python or LIBERO.own_python(say=say), self.workers, StageLines())
         return folder / REPORT
 
     def _check(self) -> None:
@@ -97,7 +96,3 @@ class BenchVla:
         for name in ("seed", "stray", "reinforce"):
             if getattr(self, name) < 0:
                 raise UserError(f"--{name} {getattr(self, name):g} is not allowed: give 0 or more.")
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

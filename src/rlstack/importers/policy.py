@@ -17,6 +17,7 @@ from rlstack.importers.mapping import PREVIOUS_ACTION, Plan, as_data
 from rlstack.importers.network import MAX_BYTES, Network
 from rlstack.policies import contract_for, envelope_for, load_policy, write_policy
 from rlstack.policies.contract import Contract
+from rlstack.progress import OnStage
 from rlstack.robots import RobotSpec, frames
 from rlstack.yaml_files import read_bytes
 
@@ -47,7 +48,14 @@ class Parity:
 
 
 def import_policy(
-    plan: Plan, network: Network, robot: RobotSpec, source: Path, origin: str, path: Path, recorded: Path | None = None
+    plan: Plan,
+    network: Network,
+    robot: RobotSpec,
+    source: Path,
+    origin: str,
+    path: Path,
+    recorded: Path | None = None,
+    on_stage: OnStage | None = None,
 ) -> tuple[Contract, Parity]:
     """Write the policy file after comparing it with the original.
 
@@ -59,6 +67,7 @@ def import_policy(
         origin: Name of the source, such as ``rsl_rl``.
         path: The policy file.
         recorded: Recorded inputs of one episode, see :func:`read_recording`.
+        on_stage: Called with the progress of the comparison.
 
     Raises:
         UserError: The file would be refused, or it answers otherwise than the original; then nothing is
@@ -80,7 +89,7 @@ def import_policy(
     with TemporaryDirectory() as folder:
         trial = Path(folder) / "policy.onnx"
         write_policy(model, contract, trial)
-        parity = compare(trial, contract, plan, network, robot, recording)
+        parity = compare(trial, contract, plan, network, robot, recording, on_stage=on_stage)
     _judge(parity, path, recorded)
     facts = {
         "imported_from": origin,
@@ -148,6 +157,7 @@ def compare(
     robot: RobotSpec,
     recording: dict[str, Array] | None = None,
     seed: int = 0,
+    on_stage: OnStage | None = None,
 ) -> Parity:
     """Return how far the file at ``path`` is from the original network with the mapping around it.
 
@@ -168,6 +178,8 @@ def compare(
     previous = torch.zeros(robots, network.action_size)
     worst, seen, answered = 0.0, 0.0, 0.0
     for step in range(steps):
+        if on_stage is not None:
+            on_stage("comparing", step, steps)
         inputs = {}
         for port in contract.inputs:
             drawn = rng.normal(0.0, 0.5, (robots, *port.sized({}))) if recording is None else recording[port.name]

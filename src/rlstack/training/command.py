@@ -15,7 +15,9 @@ import tyro
 
 from rlstack.errors import UserError
 from rlstack.files import write_atomically
+from rlstack.progress import working
 from rlstack.training.recipe import Recipe, check_recipe, load_recipe, recipe_files, switched, with_robots_ranges
+from rlstack.training.run_summaries import setup_s
 from rlstack.view.watching import view_wanted
 
 if TYPE_CHECKING:
@@ -127,7 +129,8 @@ def train_command(words: Sequence[str], devices: Devices | None = None) -> int:
         from rlstack.training import run
         from rlstack.training.run_folder import recipe_of
 
-        with _shown(recipe_of(options.resume) if view_wanted(options.view, options.no_view) else None) as (show, best):
+        viewed = recipe_of(options.resume) if view_wanted(options.view, options.no_view) else None
+        with _shown(viewed, setup_s(options.resume)) as (show, best):
             result = run.resume(options.resume, show, devices, best)
         return report(result, options.json)
     if not words or words[0].startswith("-"):
@@ -174,15 +177,21 @@ def train(
 
 
 @contextmanager
-def _shown(viewed: Recipe[Any, Any] | None) -> Iterator[tuple[OnProgress, OnBest | None]]:
-    """Yield what shows a run's progress, and in a browser its best policy, if a recipe is to be viewed there."""
+def _shown(viewed: Recipe[Any, Any] | None, setup_s: float | None = None) -> Iterator[tuple[OnProgress, OnBest | None]]:
+    """Yield what shows a run's progress, and in a browser its best policy, if a recipe is to be viewed there.
+
+    Until the first progress it says that the run is set up, which takes ``setup_s`` as a rule.
+    """
     from rlstack.training.progress import ProgressDisplay
 
     with ExitStack() as stack:
         watched = None if viewed is None else stack.enter_context(_opened(viewed))
         display = stack.enter_context(ProgressDisplay())
+        setting_up = stack.enter_context(ExitStack())
+        setting_up.enter_context(working("setting up robots and world", setup_s))
 
         def show(progress: Progress) -> None:
+            setting_up.close()
             display(progress)
             if watched is not None:
                 watched.progress(progress)
@@ -207,7 +216,8 @@ def export_command(words: Sequence[str]) -> int:
     import_torch()
     from rlstack.training import run
 
-    print(run.export(options.run, options.out))
+    with working(f"restoring {options.run}", setup_s(options.run)):
+        print(run.export(options.run, options.out))
     return 0
 
 

@@ -83,6 +83,12 @@ def _run(recipe: Path) -> RunSummary:
     )
 
 
+def setup_s(folder: Path) -> float | None:
+    """Return what it took to set the run in ``folder`` up, CPU-seconds; None: it is not known yet."""
+    found = _figures(folder / FIGURES).get("setup_cpu_seconds")
+    return float(found) if isinstance(found, (int, float)) else None
+
+
 def _figures(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}

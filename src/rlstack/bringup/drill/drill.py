@@ -18,12 +18,12 @@ from rlstack.bringup.drill.launcher import LAUNCHER_FAULTS, LauncherRunner
 from rlstack.bringup.drill.report import as_data, chart, expected, table
 from rlstack.bringup.drill.running import FaultResult, Runner, expected_s, faults_for
 from rlstack.bringup.node_process import with_real_time_priority
-from rlstack.bringup.progress_lines import duration
 from rlstack.bringup.robot_group import is_simulator
 from rlstack.bringup.sitl import RESET
 from rlstack.bringup.system import chosen_robot, deploy_system
 from rlstack.errors import UserError, unknown_name
 from rlstack.files import write_atomically, write_json
+from rlstack.progress import duration
 from rlstack.robots import load_robot
 
 FIRMWARES = ("betaflight",)

@@ -10,6 +10,7 @@ from typing import Annotated
 import tyro
 
 from rlstack.files import check_folder, write_atomically
+from rlstack.progress import working
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,12 @@ class Explain:
         out = self.out or bag.with_name(f"{bag.stem}-explained.html")
         if not self.no_page:
             check_folder(out.parent, "--out")
-        found = explain(read_run(self.bag, robot=self.robot, policy=self.policy))
+        with working(f"explaining {self.bag}"):
+            found = explain(read_run(self.bag, robot=self.robot, policy=self.policy))
         print(json.dumps(found.to_json(), indent=2) if self.json else text_of(found), flush=True)
         if not self.no_page:
-            write_atomically(out, render(found), what="the page")
+            with working("drawing the page"):
+                write_atomically(out, render(found), what="the page")
             if not self.json:
                 print(f"\npage    {out}", flush=True)
         return 0 if found.is_faithful and found.rerun.compared else 1

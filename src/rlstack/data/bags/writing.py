@@ -29,6 +29,7 @@ from rlstack.interfaces.topics import (
     TYPES,
     WORLD_FRAME,
 )
+from rlstack.progress import OnStage
 
 COMMAND = "command"
 """Feature of the joint targets, if the actions are something else."""
@@ -44,7 +45,13 @@ START_NS = NANOSECONDS
 
 
 def write_bag(
-    path: str | Path, dataset: Dataset, episode: int, *, namespace: str = "", mapping: LerobotMapping | None = None
+    path: str | Path,
+    dataset: Dataset,
+    episode: int,
+    *,
+    namespace: str = "",
+    mapping: LerobotMapping | None = None,
+    on_stage: OnStage | None = None,
 ) -> None:
     """Write an episode into a new bag (MCAP): ``joint_states``, ``cmd/joints`` and ``CAMERA/image_raw``.
 
@@ -58,6 +65,7 @@ def write_bag(
         episode: Its number.
         namespace: Namespace of the topics; empty: the robot's name.
         mapping: What its joints and cameras are, if LeRobot's own arm recorded it; None: rlstack's units and names.
+        on_stage: Called with the frames that are written.
 
     Raises:
         UserError: The folder exists, or the dataset has no joints or no joint targets, or not those of ``mapping``.
@@ -100,7 +108,9 @@ def write_bag(
     out = _Bag(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with out:
-        for k in range(dataset.episodes[episode].length):
+        for k in range(count := dataset.episodes[episode].length):
+            if on_stage is not None:
+                on_stage("frames", k, count)
             stamp_ns = START_NS + round(k * NANOSECONDS / dataset.fps)
             header = out.header(stamp_ns)
             before_ns = stamp_ns - round(0.5 * NANOSECONDS / dataset.fps)  # after the last state
