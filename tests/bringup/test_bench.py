@@ -80,7 +80,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return there
 
 
-def quiet(part: str, done: int, count: int) -> None:
+def quiet(part: str, done: int, count: int, left_s: float) -> None:
     pass
 
 
