@@ -23,6 +23,9 @@ from rlstack.view.trial_loop import TrialLoop
 
 TRIALS = 3
 """Held-out trials in which a policy is shown."""
+_SHARE = (-0.05, 1.05)
+"""Range of the curves of shares: by itself, one of zeros has 0 to 100."""
+
 _TOLD_S = 0.5
 """Least time between the figures that are sent."""
 
@@ -120,7 +123,8 @@ class _Page:
                 self._plots[name].data = data
                 continue
             series = uplot.Series(label="steps"), uplot.Series(label=name, stroke="#0072b2", width=2)
-            scales: Mapping[str, Any] = {"x": uplot.Scale(time=False, auto=True), "y": uplot.Scale(auto=True)}
+            height = uplot.Scale(auto=True) if name == "return" else uplot.Scale(auto=False, range=_SHARE)
+            scales: Mapping[str, Any] = {"x": uplot.Scale(time=False, auto=True), "y": height}
             self._plots[name] = self._gui.add_uplot(data, series, title=name, scales=scales, aspect=1.8)
 
     def _try(self, data: bytes, steps: int) -> None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from rlstack.progress import duration
 from rlstack.verification.schedule import Progress
 from rlstack.view.page_process import PageProcess
 from rlstack.view.recording import ReplayedTrial
@@ -67,7 +68,7 @@ class _Page:
         """Take a message of the verification."""
         if kind == "progress":
             part, done, count, left_s = content
-            left = f", about {left_s:.0f} s left" if left_s >= 1.0 else ""
+            left = f", about {duration(left_s)} left" if left_s >= 1.0 else ""
             self._part.content = f"{part}: {done} of {count}{left}"
             self._bar.value = 100.0 * done / max(count, 1)
             return
