@@ -179,6 +179,14 @@ def run(
     simulator = SIMULATORS[name]
     job = JOBS[simulator.kind](task, min(trials, simulator.most))
     job |= {"seed": SEED, "parameters": simulator.parameters, "delays_s": delays, "task": task}
+    return execute(name, job, policy, python, variables)
+
+
+def execute(
+    name: str, job: Mapping[str, Any], policy: Path, python: Path, variables: Mapping[str, str]
+) -> dict[str, Any]:
+    """Run a simulator's script with a job and a policy file; return what it writes."""
+    simulator = SIMULATORS[name]
     with tempfile.TemporaryDirectory() as scratch:
         given, out = Path(scratch) / "job.json", Path(scratch) / "out.json"
         given.write_text(json.dumps(job))
@@ -187,7 +195,7 @@ def run(
         command = [python, FOLDER / simulator.script, "--policy", policy.resolve(), "--job", given, "--out", out]
         tried = subprocess.run(command, env=known, capture_output=True, text=True, cwd=scratch)
         if tried.returncode:
-            raise UserError(f"{task} in {name} failed:\n{tried.stderr.strip()[-2000:]}")
+            raise UserError(f"{job['task']} in {name} failed:\n{tried.stderr.strip()[-2000:]}")
         found: dict[str, Any] = json.loads(out.read_text())
     return found
 

@@ -28,9 +28,10 @@ def scripts() -> Any:
         import flights
         import policy_file
         import reaches
+        import recording
         import scans
 
-        yield {module.__name__: module for module in (policy_file, flights, delays, scans, reaches)}
+        yield {module.__name__: module for module in (policy_file, flights, delays, scans, reaches, recording)}
     finally:
         sys.path.remove(str(SCRIPTS))
 
@@ -115,6 +116,32 @@ def test_rotors_are_matched_by_place_and_refused_if_they_turn_the_other_way(scri
         scripts["flights"].motor_order(place, -sign, job["robot"])
 
 
+def test_a_recording_has_the_commands_in_the_files_order(scripts: Any, benchmark: Any) -> None:
+    job, order = benchmark.flights("quadrotor_hover", 1), np.array([2, 0, 3, 1])
+    rotors, taken = job["robot"]["rotors"], []
+
+    class Still:
+        rotor_position = np.array([rotor["position_m"] for rotor in rotors])[order]
+        rotor_yaw_sign = np.array([rotor["yaw_torque_sign"] for rotor in rotors])[order]
+        speed_range, thrust = (100.0, 2000.0), job["robot"]["thrust_coefficients"]
+
+        def reset(self, starts: Any) -> None:
+            assert set(starts) == set(job["starts"])
+
+        def state(self) -> Any:
+            return np.array([[0.3, 0.0, 1.0]]), np.array([[0.0, 0.0, 0.0, 1.0]]), np.zeros((1, 3)), np.zeros((1, 3))
+
+        def step(self, speed: Any) -> None:
+            taken.append(speed)
+
+    policy = scripts["policy_file"].PolicyFile(SHIPPED)
+    job |= {"seed": 0, "seconds": 0.1, "goals": [[0.0, 0.0, 0.0, 1.0, 0.2], [0.05, 1.0, 1.0, 1.0, 0.0]]}
+    found = scripts["recording"].record(policy, Still(), job)
+    sent = np.array(found["signals"]["rotor_speed"])
+    assert found["period_s"] == 0.01 and found["lost_s"] is None and np.ptp(sent[-1]) > 1.0
+    np.testing.assert_array_equal(sent[:, order], np.concatenate(taken))
+
+
 def test_flights_count_by_the_tasks_criterion(scripts: Any, benchmark: Any) -> None:
     criteria = benchmark.flights("quadrotor_hover", 2)["criteria"]
     error = np.full((800, 4), 0.01)
@@ -174,6 +201,11 @@ def test_every_simulator_has_a_script_and_pinned_versions(benchmark: Any) -> Non
         assert name == benchmark.HOME or (SCRIPTS / simulator.script).is_file(), name
         assert all("==" in package for package in (benchmark.RUNTIME, *simulator.packages)), name
         assert simulator.kind in benchmark.JOBS and simulator.kind in benchmark.DELAYS_S
+
+
+def test_every_vehicle_that_is_identified_is_in_a_simulator(benchmark: Any) -> None:
+    vehicles = load_benchmark("identify_foreign").VEHICLES
+    assert {name for name, _, _ in vehicles.values()} < set(benchmark.SIMULATORS)
 
 
 def test_a_table_shows_shares_millimetres_and_degrees(benchmark: Any) -> None:

@@ -198,7 +198,7 @@ def figures(error: Array, yaw_error: Array, criteria: Mapping[str, float], rate_
 
 
 def main(make: Callable[[str, Mapping[str, Any], float], Vehicles], versions: Callable[[], dict[str, str]]) -> None:
-    """Fly what the job asks for and write the figures.
+    """Fly what the job asks for and write the figures, or with ``goals`` in the job the recording.
 
     Args:
         make: Returns the vehicles for parameters, the job and the control rate.
@@ -216,6 +216,11 @@ def main(make: Callable[[str, Mapping[str, Any], float], Vehicles], versions: Ca
         if parameters == FAMILY and "family" not in job:
             continue
         vehicles = make(parameters, job, policy.rate_hz)
+        if "goals" in job:
+            from recording import record  # which is made of this module
+
+            rows.append({"parameters": parameters, **record(policy, vehicles, job)})
+            continue
         for delay_s in job["delays_s"]:
             rows.append(fly(policy, vehicles, job, parameters, delay_s))
             print(json.dumps(rows[-1]), flush=True)

@@ -22,7 +22,8 @@ from gym_pybullet_drones.utils.enums import DroneModel, Physics
 
 RPM = 60.0 / (2.0 * np.pi)
 FREQ_HZ, APART_M, GRAVITY = 300, 20.0, 9.80665
-LAGGING = "theirs with our lag"
+LAGGING, AIR = "theirs with our lag", "theirs with our lag and its air"
+"""Its vehicle with motors that lag as our Crazyflie's; and that with its models of ground effect and drag."""
 
 
 class GymPybulletDrones:
@@ -37,14 +38,14 @@ class GymPybulletDrones:
                 drone_model=DroneModel.CF2X,
                 num_drones=count,
                 initial_xyzs=self._place + np.array([0.0, 0.0, 1.0]),
-                physics=Physics.PYB,
+                physics=Physics.PYB_GND_DRAG_DW if parameters == AIR else Physics.PYB,
                 pyb_freq=FREQ_HZ,
                 ctrl_freq=FREQ_HZ,
                 user_debug_gui=False,
             )
         self._client, self._drones = self._aviary.getPyBulletClient(), self._aviary.getDroneIds()
         self._ours, self._steps = parameters == OURS, round(FREQ_HZ / rate_hz)
-        lagging = parameters in (OURS, LAGGING)
+        lagging = parameters in (OURS, LAGGING, AIR)
         self._lag_s = (robot["rise_time_constant_s"], robot["fall_time_constant_s"]) if lagging else None
         if self._ours:
             self._change(robot)

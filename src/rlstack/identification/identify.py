@@ -197,9 +197,10 @@ def _topic(model: MotionModel) -> str:
 
 
 def _with_known(model: MotionModel, known: Mapping[str, float]) -> tuple[Array, set[int]]:
-    """Return the file's values with the known ones in place, and the indices of these."""
+    """Return the file's values, with the known and the observed ones in place, and the indices of the known."""
     names = [parameter.name for parameter in model.parameters]
-    values, fixed = np.array([parameter.value for parameter in model.parameters]), set()
+    values = np.array([one.value if one.observed is None else one.observed for one in model.parameters])
+    fixed = set()
     for name, value in known.items():
         if name not in names:
             raise unknown_name("parameter for --known", name, names)
@@ -264,11 +265,15 @@ def _estimates(
     fixed: set[int],
     reasons: Mapping[int, str],
 ) -> dict[str, Estimate]:
-    scale = next((k for k, parameter in enumerate(model.parameters) if parameter.given and k not in fixed), None)
+    unseen = [k for k, one in enumerate(model.parameters) if one.given and one.observed is None and k not in fixed]
+    scale = unseen[0] if unseen else None
     estimates = {}
     for k, parameter in enumerate(model.parameters):
         if k in fixed:
             estimates[parameter.name] = Estimate(parameter, float(values[k]), None, "known")
+        elif parameter.observed is not None:
+            seen = parameter.observed
+            estimates[parameter.name] = Estimate(parameter, seen, (seen, seen), "told", parameter.given)
         elif k in halves:
             at = float(parameter.inward(estimated[k]))
             low, high = (float(parameter.outward(at + sign * halves[k])) for sign in (-1.0, 1.0))

@@ -39,6 +39,7 @@ class Parameter:
             is then told in proportion to it.
         floor: Standard deviation, likewise, that no recording goes below: how far simulators themselves differ.
         given: Why no recording of this kind can tell it; it is given with ``--known``, or the file's.
+        observed: Its value, where it is read off the recording and not fitted; ``given`` says how.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Parameter:
     alike: str = ""
     floor: float = 0.0
     given: str = ""
+    observed: float | None = None
 
     def inward(self, value: float | Array) -> Array:
         """Return what is estimated: the logarithm, or the value."""

@@ -126,6 +126,8 @@ def evidence(estimate: Estimate, bags: str) -> str:
     unit = f" {parameter.unit}" if parameter.unit else ""
     if estimate.verdict == "known":
         return f"{parameter.name} {estimate.value:.{_DIGITS}g}{unit}: given by --known; {was}"
+    if parameter.observed is not None:
+        return f"{parameter.name} {estimate.value:.{_DIGITS}g}{unit} in {bags}, {parameter.given}; {was}"
     assert estimate.interval is not None
     low, high = estimate.interval
     why = f"; {estimate.why}" if estimate.why else ""

@@ -18,7 +18,7 @@ from rlstack.errors import UserError
 from rlstack.identification.identify import gap_report, identify, read_all
 from rlstack.identification.recorded import Recorded, Track
 from rlstack.kinds.quadrotor.identification import IDENTIFICATION, thrust_coefficients
-from rlstack.kinds.quadrotor.identification_rotors import RotorHistory
+from rlstack.kinds.quadrotor.identification_rotors import RotorHistory, commanded_range
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.robots import load_robot
 from rlstack.robots.frames import from_rotation_vector, rotate
@@ -88,7 +88,8 @@ def test_a_flight_tells_what_the_robot_is(tmp_path: Path, capsys: pytest.Capture
     truth = true_robot(file)
     assert found.name == "my_drone" and found.body.mass_kg == MASS_KG
     np.testing.assert_allclose(found.body.inertia_kg_m2, truth.body.inertia_kg_m2, rtol=0.02)
-    np.testing.assert_allclose(found.rotor_model.thrust_coefficients, truth.rotor_model.thrust_coefficients, rtol=0.01)
+    speeds = np.array([1200.0, 1480.0, 1800.0])
+    np.testing.assert_allclose(found.rotor_model.thrust(speeds), truth.rotor_model.thrust(speeds), rtol=0.01)
     lags = found.rotor_model.rise_time_constant_s, found.rotor_model.fall_time_constant_s
     np.testing.assert_allclose(lags, LAGS_S, rtol=0.02)
     np.testing.assert_allclose(found.rotor_positions, truth.rotor_positions, atol=2e-5)
@@ -149,16 +150,28 @@ def test_rotor_speeds_follow_commands_by_lag_and_delay() -> None:
         np.testing.assert_allclose(found[k, 0, :, 0], [fine[round(t / step)] for t in at[0]], rtol=2e-4)
 
 
-def test_a_curve_keeps_its_form_and_has_the_thrust_and_slope_that_are_asked_for() -> None:
-    robot = load_quadrotor("crazyflie")
-    np.testing.assert_allclose(
-        thrust_coefficients(robot, np.array(1.2 * robot.weight_n / 4), None),
-        1.2 * np.array(robot.rotor_model.thrust_coefficients),
-    )
-    curved = load_quadrotor("crazyflie_brushless")
-    speed = curved.hover_speed_rad_s
-    c0, c1, c2 = thrust_coefficients(curved, np.array(0.12), np.array(1e-4))
-    assert c0 + speed * (c1 + speed * c2) == pytest.approx(0.12) and c1 + 2 * c2 * speed == pytest.approx(1e-4)
+def test_a_curve_has_the_thrust_and_power_that_are_asked_for_and_keeps_its_form_otherwise() -> None:
+    for name in ("crazyflie", "crazyflie_brushless"):
+        robot = load_quadrotor(name)
+        speed, file = robot.hover_speed_rad_s, np.array(robot.rotor_model.thrust_coefficients)
+        thrust = robot.weight_n / 4
+        slope = float(file[1] + 2 * file[2] * speed)
+        same = thrust_coefficients(robot, np.array(1.2 * thrust), np.array(slope * speed / thrust))
+        np.testing.assert_allclose(same, 1.2 * file, atol=1e-20)
+        c0, c1, c2 = thrust_coefficients(robot, np.array(0.12), np.array(2.3))
+        assert c0 + speed * (c1 + speed * c2) == pytest.approx(0.12)
+        assert c1 + 2 * c2 * speed == pytest.approx(2.3 * 0.12 / speed)
+
+
+def test_the_rotors_range_is_the_files_unless_commands_show_another_one() -> None:
+    rng = np.random.default_rng(0)
+    within = rng.uniform(600.0, 2200.0, (2000, 4))
+    assert commanded_range([within], 0.0, 2272.6) == (0.0, 2272.6), "no command reached a limit"
+    limited = np.clip(within, 900.0, 2000.0)
+    assert commanded_range([within, limited[:500]], 0.0, 2272.6) == (0.0, 2272.6)
+    assert commanded_range([limited], 0.0, 2272.6) == (900.0, 2000.0)
+    assert commanded_range([np.clip(1.3 * within, 0.0, 2272.6)], 0.0, 2272.6) == (0.0, 2272.6)
+    assert commanded_range([within, np.full((1, 4), 2400.0)], 0.0, 2272.6) == (0.0, 2400.0)
 
 
 def test_a_robot_that_takes_rates_is_refused() -> None:

@@ -26,7 +26,7 @@ from rlstack.identification.motion_model import (
     odometry_channel,
 )
 from rlstack.identification.recorded import Recorded
-from rlstack.kinds.quadrotor.identification_rotors import RotorHistory
+from rlstack.kinds.quadrotor.identification_rotors import RotorHistory, commanded_range
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots import Sensor
 from rlstack.robots.frames import from_rotation_vector, inverse, multiply, normalise, rotate, rotate_inverse, tilt
@@ -57,7 +57,7 @@ _AT_LEAST = 0.02
 _LONGEST_DELAY_S = 0.05
 """Longest delay that training draws."""
 
-_CENTRE = ("centre_x", "centre_y")
+_CURVE, _CENTRE = ("thrust", "thrust_power"), ("centre_x", "centre_y")
 
 _STEPS = "goals that step by a metre and more in all three directions"
 _TURNS = "goals that step sideways together with the heading, so that it rolls, pitches and yaws at once"
@@ -74,8 +74,11 @@ class QuadrotorMotion(MotionModel):
     state_steps = np.array([1e-4] * 3 + [1e-5] * 3 + [1e-4] * 3 + [1e-4] * 3)
 
     def __init__(self, robot: Quadrotor, recordings: Sequence[Recorded]) -> None:
-        self._robot = robot
-        self.parameters = tuple(_parameters(robot))
+        self._robot, model = robot, robot.rotor_model
+        commands = [recorded.tracks["cmd/rotors"] for recorded in recordings]
+        sent = [track.values["rotor_speed"] for track in commands]
+        low, high = commanded_range(sent, model.speed_min_rad_s, model.speed_max_rad_s)
+        self.parameters = tuple(_parameters(robot) + _range(robot, low, high))
         self._column = {parameter.name: k for k, parameter in enumerate(self.parameters)}
         odom = robot.sensors.get("odom", Sensor(rate_hz=100.0))
         self.channels = (
@@ -85,11 +88,7 @@ class QuadrotorMotion(MotionModel):
             odometry_channel(odom, "angular_velocity", "rad/s", 3, 0.01),
         )
         self._odom = [recorded.tracks["odom"] for recorded in recordings]
-        model = robot.rotor_model
-        commands = [recorded.tracks["cmd/rotors"] for recorded in recordings]
-        self._commanded = [
-            np.clip(track.values["rotor_speed"], model.speed_min_rad_s, model.speed_max_rad_s) for track in commands
-        ]
+        self._commanded = [np.clip(speeds, low, high) for speeds in sent]
         self._rotors = [RotorHistory(track.time_s, sent) for track, sent in zip(commands, self._commanded)]
         self._command_s = [track.time_s for track in commands]
         self._base = pack_parameters(robot, Perturbation.none(1, len(robot.rotors)), "float64")[0]
@@ -205,7 +204,7 @@ class QuadrotorMotion(MotionModel):
             rows[:, PARAMETERS["inertia"].start + axis] = value[f"inertia_{name}"]
             rows[:, PARAMETERS["drag"].start + axis] = value[f"drag_{name}"]
         rows[:, PARAMETERS["thrust_coefficients"]] = thrust_coefficients(
-            self._robot, value["thrust"], value.get("thrust_slope")
+            self._robot, value["thrust"], value["thrust_power"]
         )
         rows[:, PARAMETERS["torque_per_thrust"].start] = value["torque"]
         rows[:, PARAMETERS["rotor_x"]] -= value["centre_x"][:, None]
@@ -216,21 +215,26 @@ class QuadrotorMotion(MotionModel):
 _MEASURED = ("position", "orientation", "linear_velocity", "angular_velocity")
 
 
-def thrust_coefficients(robot: Quadrotor, thrust: Array, slope: Array | None) -> Array:
+def thrust_coefficients(robot: Quadrotor, thrust: Array, power: Array) -> Array:
     """Return c0, c1, c2 (..., 3) of a rotor with a thrust, N, at the file's hover speed.
 
     Args:
-        robot: The robot file: a curve of c2 alone keeps this form, and c0 is scaled with the thrust.
+        robot: The robot file, whose c0 is scaled with the thrust.
         thrust: (...,) at the file's hover speed.
-        slope: (...,) rise of the thrust with the speed there, N s/rad; None: in proportion to the file's.
+        power: (...,) of the speed with which the thrust rises there; the file's own only scales its curve.
     """
     file, speed = np.array(robot.rotor_model.thrust_coefficients), robot.hover_speed_rad_s
     scale = np.asarray(thrust) / float(robot.rotor_model.thrust(np.array(speed)))
-    if slope is None:
-        return np.asarray(scale[..., None] * file)
-    c0 = scale * file[0]
-    c2 = (slope * speed - (thrust - c0)) / speed**2
-    return np.stack([c0, slope - 2.0 * c2 * speed, c2], axis=-1)
+    further = (power - _power(robot)) * thrust
+    c1 = scale * file[1] - further / speed
+    return np.stack([scale * file[0], c1, scale * file[2] + further / speed**2], axis=-1)
+
+
+def _power(robot: Quadrotor) -> float:
+    """Return the power of the speed with which the file's thrust rises at its hover speed: 2 for c2 alone."""
+    _, c1, c2 = robot.rotor_model.thrust_coefficients
+    speed = robot.hover_speed_rad_s
+    return (c1 + 2.0 * c2 * speed) * speed / float(robot.rotor_model.thrust(np.array(speed)))
 
 
 def _parameters(robot: Quadrotor) -> list[Parameter]:
@@ -242,13 +246,10 @@ def _parameters(robot: Quadrotor) -> list[Parameter]:
         " it; weigh the robot, ready to fly: --known mass=KG"
     )
     found = [Parameter("mass", "kg", body.mass_kg, ("body", "mass_kg"), manoeuvre="scales", given=weighed, **factor)]
-    _, c1, c2 = model.thrust_coefficients
     curve = ("rotor_model", "thrust_coefficients")
     thrust = float(model.thrust(np.array(speed)))
     found.append(Parameter("thrust", "N", thrust, curve, manoeuvre=_STEPS, **factor))
-    if any(model.thrust_coefficients[:2]):
-        slope = c1 + 2.0 * c2 * speed
-        found.append(Parameter("thrust_slope", "N s/rad", slope, curve, manoeuvre=_CLIMBS, **factor))
+    found.append(Parameter("thrust_power", "", _power(robot), curve, manoeuvre=_CLIMBS, **{**factor, "prior": 0.3}))
     for axis, name in enumerate("xyz"):
         place, moment = ("body", "inertia_kg_m2", axis), body.inertia_kg_m2[axis]
         how: dict[str, Any] = {"manoeuvre": _TURNS, "alike": "torque"} if name == "z" else {"manoeuvre": _STEPS}
@@ -274,6 +275,17 @@ def _parameters(robot: Quadrotor) -> list[Parameter]:
     for name in "xy":
         needed, floor = 0.02 * arm, 1e-7 * arm
         found.append(Parameter(f"centre_{name}", "m", 0.0, ("rotors",), False, 0.2 * arm, needed, _STEPS, floor=floor))
+    return found
+
+
+def _range(robot: Quadrotor, low: float, high: float) -> list[Parameter]:
+    """Return the ends of the rotors' range that the recordings show to be others than the file's."""
+    found = []
+    for name, key, seen in (("speed_min", "speed_min_rad_s", low), ("speed_max", "speed_max_rad_s", high)):
+        file = getattr(robot.rotor_model, key)
+        if seen != file:
+            how: dict[str, Any] = {"given": "as it was commanded", "observed": seen, "least": 0.0}
+            found.append(Parameter(name, "rad/s", file, ("rotor_model", key), False, 1.0, 1.0, "", **how))
     return found
 
 
@@ -315,13 +327,12 @@ class QuadrotorIdentification(KindIdentification):
         found = []
         for name, estimate in estimates.items():
             place = estimate.parameter.place
-            if estimate.verdict != "kept" and place and name not in ("thrust", "thrust_slope", *_CENTRE):
+            if estimate.verdict != "kept" and place and name not in (*_CURVE, *_CENTRE):
                 found.append(Edit(place, estimate.value, says(name)))
-        if estimates["thrust"].verdict == "told":
-            slope = estimates.get("thrust_slope")
-            told = None if slope is None or slope.verdict != "told" else np.array(slope.value)
-            curve = thrust_coefficients(robot, np.array(estimates["thrust"].value), told).tolist()
-            found.append(Edit(estimates["thrust"].parameter.place, curve, says("thrust")))
+        if changed := [name for name in _CURVE if estimates[name].verdict != "kept"]:
+            values = [np.array(estimates[name].value) for name in _CURVE]
+            noted = "; ".join(map(says, changed))
+            found.append(Edit(estimates["thrust"].parameter.place, thrust_coefficients(robot, *values).tolist(), noted))
         shift = [estimates[name].value if estimates[name].verdict == "told" else 0.0 for name in _CENTRE]
         if any(shift):
             for number, rotor in enumerate(robot.rotors):

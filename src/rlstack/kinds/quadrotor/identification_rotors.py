@@ -2,10 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.sim.physics.rotor import lagged
+
+_PILED = 5
+"""Commands at one extreme value from which it is a limit: the extremes of free commands differ."""
+
+
+def commanded_range(commands: Sequence[Array], low: float, high: float) -> tuple[float, float]:
+    """Return the least and greatest speed, rad/s, that rotors are commanded, as recordings show it.
+
+    Args:
+        commands: (n, rotors) of each recording.
+        low: By the robot file; where commands go below it, or pile up elsewhere, the file is wrong.
+        high: Likewise.
+    """
+    every = np.concatenate([sent.ravel() for sent in commands])
+    found = []
+    for file, extreme, beyond in ((low, every.min(), every.min() < low), (high, every.max(), every.max() > high)):
+        piled = np.sum(np.abs(every - extreme) <= 1e-6 * high) >= _PILED
+        same = abs(extreme - file) <= 1e-3 * high
+        found.append(float(extreme) if (piled or beyond) and not same else file)
+    return found[0], found[1]
 
 
 class RotorHistory:
