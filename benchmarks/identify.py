@@ -3,6 +3,7 @@
 
     python benchmarks/identify.py                      # 20 quadrotors, 60 s of flight each
     python benchmarks/identify.py --kind base          # 20 TurtleBots, 60 s of driving each
+    python benchmarks/identify.py --kind arm --robots 2 --seconds 20   # Pandas, or others with --arm so100
     python benchmarks/identify.py --robots 2 --retrain         # and train the policy on what was found, a minute each
     python benchmarks/identify.py --robots 3 --first-seed 0    # other ones, to tune by
 
@@ -10,7 +11,8 @@ Every quadrotor is a Crazyflie with other mass, inertia, thrust and torque curve
 mass. The released policy quadrotor_hover flies it in MuJoCo to goals that step in place and heading, with the sensor
 noise of the robot file; robots that it cannot fly are left out and counted. What it was commanded and the noisy
 odometry are identified from, with the mass known. Every base is a TurtleBot3 with other wheels, track, lag and delay,
-whose firmware has the file's wheels and track; its odometry comes from a tracker.
+whose firmware has the file's wheels and track; its odometry comes from a tracker. Every arm has other gains, armature,
+dry friction and delay, and carries what its controller does not know.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from identified_arms import move, other_arm
 from numpy.typing import NDArray
 
 from rlstack.identification.identify import Identification, identify
@@ -316,6 +319,13 @@ def base(seed: int, seconds: float) -> tuple[Identification | None, dict[str, fl
     return identify(file, [drive(true, file, factors, seed, seconds)]), truth
 
 
+def arm(name: str, seed: int, seconds: float) -> tuple[Identification, dict[str, float]]:
+    """Move and identify an arm."""
+    file: Any = load_robot(name)
+    true, truth = other_arm(file, np.random.default_rng([seed, 0]))
+    return identify(file, [move(true, truth, seed, seconds)]), truth
+
+
 def scored(found: Identification, truth: dict[str, float]) -> dict[str, Any]:
     """Return the errors of a robot's parameters, whether the intervals hold the truth, and the gap's ratio."""
     errors, inside = {}, {}
@@ -334,7 +344,8 @@ def scored(found: Identification, truth: dict[str, float]) -> dict[str, Any]:
 def main() -> None:
     """Fly, identify, and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kind", choices=("quadrotor", "base"), default="quadrotor")
+    parser.add_argument("--kind", choices=("quadrotor", "base", "arm"), default="quadrotor")
+    parser.add_argument("--arm", default="panda", help="robot file of --kind arm")
     parser.add_argument("--robots", type=int, default=20)
     parser.add_argument("--first-seed", type=int, default=REPORTED_SEED)
     parser.add_argument("--seconds", type=float, default=60.0, help="of each flight")
@@ -345,7 +356,10 @@ def main() -> None:
     seed, lost = options.first_seed - 1, 0
     while len(rows) < options.robots:
         seed += 1
-        found, truth = (quadrotor if options.kind == "quadrotor" else base)(seed, options.seconds)
+        if options.kind == "arm":
+            found, truth = arm(options.arm, seed, options.seconds)
+        else:
+            found, truth = (quadrotor if options.kind == "quadrotor" else base)(seed, options.seconds)
         if found is None:
             lost += 1
             print(f"{seed}: the policy cannot fly it", flush=True)

@@ -144,6 +144,8 @@ def identify(
             widths = {k: max(half, widths[k]) for k, half in halves.items()}
             break
         if untold := _in_proportion(model, halves) or _untold(model, halves, estimated):
+            names = {model.parameters[k].name for k in untold}
+            untold += [k for k in halves if model.parameters[k].needs in names and k not in untold]
             reasons |= {k: _reason(model, k, halves[k]) for k in untold}
             estimated[untold] = values[untold]
             free = [k for k in free if k not in untold]
@@ -247,6 +249,8 @@ def _untold(model: MotionModel, halves: Mapping[int, float], estimated: Array) -
 
 def _reason(model: MotionModel, k: int, half: float) -> str:
     parameter, share = model.parameters[k], float(np.expm1(half))
+    if half <= parameter.needed and parameter.needs:
+        return f"it is not told without {parameter.needs}, which this recording does not tell"
     wide = f"{100.0 * share:.0f}%" if parameter.logarithmic else f"{half:.2g} {parameter.unit}".strip()
     most = f"{100.0 * parameter.needed:.0f}%" if parameter.logarithmic else f"{parameter.needed:.2g} {parameter.unit}"
     partner = next((one.name for one in model.parameters if one.alike == parameter.name), "")

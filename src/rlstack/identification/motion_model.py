@@ -37,6 +37,7 @@ class Parameter:
         least: Its least value.
         alike: Name of the parameter that is kept as the file has it where it cannot be told from this one; this one
             is then told in proportion to it.
+        needs: Name of the parameter without which this one is not told either.
         floor: Standard deviation, likewise, that no recording goes below: how far simulators themselves differ.
         given: Why no recording of this kind can tell it; it is given with ``--known``, or the file's.
         observed: Its value, where it is read off the recording and not fitted; ``given`` says how.
@@ -52,6 +53,7 @@ class Parameter:
     manoeuvre: str
     least: float = -np.inf
     alike: str = ""
+    needs: str = ""
     floor: float = 0.0
     given: str = ""
     observed: float | None = None
