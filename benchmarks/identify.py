@@ -96,6 +96,7 @@ def other_robot(robot: Quadrotor, rng: np.random.Generator) -> tuple[Quadrotor, 
     )
     thrust = c2 * robot.hover_speed_rad_s**2
     truth = {"mass": mass, "thrust": thrust, "torque": torque, "rise": rise, "fall": fall, "delay": delay}
+    truth["thrust_power"] = 2.0
     truth |= {f"inertia_{axis}": moment for axis, moment in zip("xyz", inertia)}
     truth |= {f"drag_{axis}": one for axis, one in zip("xyz", drag)}
     return true, truth | {"centre_x": float(shift[0]), "centre_y": float(shift[1])}
@@ -330,8 +331,8 @@ def scored(found: Identification, truth: dict[str, float]) -> dict[str, Any]:
     """Return the errors of a robot's parameters, whether the intervals hold the truth, and the gap's ratio."""
     errors, inside = {}, {}
     for name, one in found.estimates.items():
-        if one.verdict != "told" or one.interval is None:
-            continue
+        if name not in truth or one.verdict != "told" or one.interval is None:
+            continue  # the rotors' range is read off, not estimated
         linear = name in LINEAR
         errors[name] = abs(one.value - truth[name]) if linear else abs(one.value / truth[name] - 1.0)
         inside[name] = bool(one.interval[0] <= truth[name] <= one.interval[1])
@@ -356,6 +357,7 @@ def main() -> None:
     seed, lost = options.first_seed - 1, 0
     while len(rows) < options.robots:
         seed += 1
+        found: Identification | None
         if options.kind == "arm":
             found, truth = arm(options.arm, seed, options.seconds)
         else:
