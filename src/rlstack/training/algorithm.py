@@ -207,6 +207,21 @@ class ChecksFirst(Protocol):
         """Raise ``UserError`` if it is missing; called before a run's folder is made."""
 
 
+class FineTunes(Protocol):
+    """An algorithm that can start from the weights of a trained policy."""
+
+    fine_tunes: ClassVar[str]
+    """What it needs: ``policy``: its weights alone, or ``run``: the state of a run of the same algorithm."""
+
+    def start_from(self, actor: Mapping[str, Tensor], state: Mapping[str, Any] | None) -> None:
+        """Take over weights, and no optimiser, environment or random state; called before the first iteration.
+
+        Args:
+            actor: Weights of a policy, as the ``state_dict`` of what :meth:`Algorithm.actor` returns.
+            state: What :meth:`Algorithm.state_dict` returned at the end of its run; None: unknown.
+        """
+
+
 @runtime_checkable
 class KeepsReplay(Protocol):
     """An algorithm with experience on disk, outside of checkpoints."""

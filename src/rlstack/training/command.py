@@ -16,7 +16,15 @@ import tyro
 from rlstack.errors import UserError
 from rlstack.files import write_atomically
 from rlstack.progress import working
-from rlstack.training.recipe import Recipe, check_recipe, load_recipe, recipe_files, switched, with_robots_ranges
+from rlstack.training.recipe import (
+    Recipe,
+    check_recipe,
+    load_recipe,
+    recipe_files,
+    switched,
+    with_fewer_steps,
+    with_robots_ranges,
+)
 from rlstack.training.run_summaries import setup_s
 from rlstack.view.watching import view_wanted
 
@@ -83,6 +91,7 @@ def parse_recipe(name: str, words: Sequence[str] = (), prog: str = "rlstack trai
 
     Another task or algorithm replaces the options with its own settings; a summary of those carried over is printed
     (:func:`rlstack.training.recipe.switched`). Ranges that the robot's file has for training replace the recipe's.
+    With ``--from`` the default of ``--steps`` is a share of the recipe's.
 
     Raises:
         UserError: The recipe, task or algorithm is unknown, or a value is out of range.
@@ -93,6 +102,9 @@ def parse_recipe(name: str, words: Sequence[str] = (), prog: str = "rlstack trai
     recipe, notes = switched(recipe, _option_value(words, *task), _option_value(words, *algorithm))
     recipe, ranges = with_robots_ranges(recipe, _option_value(words, "robot", recipe.robot))
     notes += ranges
+    if _option_value(words, "from", ""):
+        recipe, steps = with_fewer_steps(recipe)
+        notes.append(steps)
     for sentence in notes:
         print(sentence, file=sys.stderr)
     if not words:
@@ -255,6 +267,9 @@ def report(result: Result, json_file: Path | None) -> int:
     from rlstack.verification.training_evaluation import describe_evaluation
 
     recipe = result.recipe
+    if recipe.fine_tuned_from is not None and result.evaluations:
+        before = describe_evaluation(recipe.task_settings, result.evaluations[0])
+        print(f"{Path(recipe.fine_tuned_from).name} on {Path(recipe.robot).stem}, before fine-tuning: {before}")
     print(
         f"{'Trained' if result.finished else 'Stopped'} after {result.steps:,} steps in {result.seconds:.0f} s"
         f" ({result.cpu_seconds:.0f} CPU-seconds). {describe_evaluation(recipe.task_settings, result.evaluation)}"
@@ -274,6 +289,7 @@ def _usage() -> str:
         "usage: rlstack train RECIPE [options]     train a recipe (a name or a YAML file)\n"
         "       rlstack train RECIPE --help        every field of the recipe as an option\n"
         "       rlstack train RECIPE --show-task   inputs, actions, rewards and pass criteria\n"
+        "       rlstack train RECIPE --from RUN --robot NEW.yaml   fine-tune a run's or released policy\n"
         "       rlstack train --resume RUN         resume a run\n\n"
         f"recipes:\n{recipes}"
     )

@@ -105,6 +105,16 @@ class Network(Normalised, Actor):
         self.scale.fill_(1.0)
         self.folded = True
 
+    @torch.no_grad()
+    def take_over(self, weights: Mapping[str, Tensor]) -> None:
+        """Become the function of a folded network's weights, and keep one's own normalisation, which training needs."""
+        own = {"mean": self.mean, "scale": self.scale}
+        self.load_state_dict({**weights, **own})
+        first = self.layers[0]
+        assert isinstance(first, nn.Linear)
+        first.bias.add_(first.weight @ self.mean)
+        first.weight.div_(self.scale)
+
     def forward(self, observation: Tensor, memory: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the action (batch, actions) and the next hidden state (batch, gru_width)."""
         x = observation if self.folded else self.normalised(observation)
@@ -204,6 +214,10 @@ class AttentionNetwork(Actor):
 
     def fold(self) -> None:
         """No-op: there is no normalisation."""
+
+    def take_over(self, weights: Mapping[str, Tensor]) -> None:
+        """Take over the weights of such a network."""
+        self.load_state_dict(dict(weights))
 
     def forward(self, observation: Tensor, memory: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the action (batch, actions) and the next hidden state (batch, gru_width)."""

@@ -7,12 +7,14 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
+import tyro
 import yaml
 
 from rlstack import schema
 from rlstack.errors import UserError, unknown_name
+from rlstack.policies.released import is_name, released_policies
 from rlstack.registry import FILE, absolute
 from rlstack.resources import list_resources
 from rlstack.robots import load_robot, robot_names
@@ -24,6 +26,9 @@ from rlstack.yaml_files import read_yaml
 
 Task = TypeVar("Task")
 Settings = TypeVar("Settings")
+
+FINE_TUNING_SHARE = 0.2
+"""Share of a recipe's steps that fine-tuning takes by default."""
 
 _RENAMED = {"ppo_choice": "ppo_discrete"}
 """Algorithms in older recipes and runs, by their former name."""
@@ -65,6 +70,8 @@ class Recipe(Generic[Task, Settings]):
     """Device of simulation and learning: cpu, or cuda if available."""
     threads: int = value(1, at_least=1)
     """CPU threads that the learner may use."""
+    fine_tuned_from: Annotated[str | None, tyro.conf.arg(name="from", metavar="RUN_OR_POLICY")] = None
+    """Start with the weights of this run's folder, policy file or released policy; default: an untrained policy."""
     tracker: str | None = None
     """A tracker that keeps the run's figures, too, such as mlflow; default: none beside TensorBoard's events."""
     selection: Selection = field(default_factory=Selection)
@@ -76,6 +83,8 @@ class Recipe(Generic[Task, Settings]):
     def __post_init__(self) -> None:
         for name in ("task", "algorithm"):
             object.__setattr__(self, name, absolute(getattr(self, name)))
+        if self.fine_tuned_from is not None:
+            object.__setattr__(self, "fine_tuned_from", _named_or_absolute(self.fine_tuned_from))
 
 
 def recipe_files() -> dict[str, Path]:
@@ -126,7 +135,15 @@ def _beside(path: Path, data: Mapping[str, Any]) -> dict[str, str]:
                     f"{path}: {field_name}: there is no file {file}. Paths in a recipe are relative to its own file."
                 )
             found[field_name] = str(file)
+    if isinstance(origin := data.get("fine_tuned_from"), str) and origin not in released_policies():
+        found["fine_tuned_from"] = str(path.parent / Path(origin).expanduser())
     return found
+
+
+def _named_or_absolute(origin: str) -> str:
+    """Return the name of a released policy, or the whole path of a run or file, which a run's recipe keeps."""
+    path = Path(origin).expanduser()
+    return origin if is_name(origin) and not path.exists() else str(path.absolute())
 
 
 def recipe_from_data(data: Any, where: str) -> Recipe[Any, Any]:
@@ -190,6 +207,13 @@ def with_robots_ranges(recipe: Recipe[Any, Any], robot: str) -> tuple[Recipe[Any
     changed = dataclasses.replace(recipe.task_settings, randomisation=own)
     listed = ", ".join(f"{name} {list(ends)}" for name, ends in taken.items())
     return dataclasses.replace(recipe, task_settings=changed), [f"Training draws from the robot file's {listed}."]
+
+
+def with_fewer_steps(recipe: Recipe[Any, Any]) -> tuple[Recipe[Any, Any], str]:
+    """Return a recipe with the steps that fine-tuning takes by default, and a sentence about them."""
+    steps = max(1, round(FINE_TUNING_SHARE * recipe.steps))
+    told = f"Fine-tuning takes {steps:,} steps by default, {100 * FINE_TUNING_SHARE:.0f}% of the recipe's: --steps."
+    return dataclasses.replace(recipe, steps=steps), told
 
 
 def _carried_over(settings: Any, kind: Any, whose: str, key: str, notes: list[str]) -> Any:

@@ -20,7 +20,7 @@ import torch
 
 from rlstack import schema
 from rlstack.errors import UserError
-from rlstack.files import write_atomically
+from rlstack.files import write_atomically, write_json
 from rlstack.policies import PolicyOutputError
 from rlstack.robots import RobotSpec, load_robot
 from rlstack.training import ALGORITHMS
@@ -28,8 +28,9 @@ from rlstack.training.algorithm import Actor, Algorithm, ChecksFirst, KeepsRepla
 from rlstack.training.export import PolicyGraph, TorchPolicy, export_policy, make_contract
 from rlstack.training.interrupt import deferred_interrupt
 from rlstack.training.intervention_strategies import needs_human
+from rlstack.training.origin import SCHEDULE_FROM, Origin, observed, read_origin
 from rlstack.training.recipe import Recipe, recipe_to_yaml
-from rlstack.training.run_files import FIGURES, POLICY, RECIPE
+from rlstack.training.run_files import FIGURES, LINEAGE, POLICY, RECIPE
 from rlstack.training.run_folder import (
     create_folder,
     exists_already,
@@ -124,13 +125,18 @@ def start(
     """
     if folder.exists():
         raise exists_already(folder)
+    origin = _origin(recipe)
     run = _Run(recipe, folder)
     run.on_best = on_best
     run.check()
+    if origin is not None:
+        run.start_from(origin)
     with _human_intervention(run, devices) as operator, create_folder(folder), ExitStack() as tracked:
         on_start(folder)
         try:
             write_atomically(folder / RECIPE, recipe_to_yaml(recipe))
+            if run.lineage:
+                write_json(folder / LINEAGE, run.lineage)
             tracked.enter_context(run.tracking)
             run.open()
         except BaseException as error:
@@ -172,6 +178,16 @@ def resume(
         with _human_intervention(run, devices) as operator, run.tracking:
             run.open()
             return run.learn(on_progress, operator)
+
+
+def _origin(recipe: Recipe[Any, Any]) -> Origin | None:
+    """Return what a recipe starts from, checked before anything is built."""
+    if recipe.fine_tuned_from is None:
+        return None
+    origin = read_origin(recipe.fine_tuned_from, recipe.algorithm)
+    task = recipe.task_settings
+    origin.check(recipe, task.pipeline(task.reference(load_robot(recipe.robot))))
+    return origin
 
 
 def _human_intervention(run: _Run, devices: Devices | None) -> AbstractContextManager[HumanIntervener | None]:
@@ -224,11 +240,27 @@ class _Run:
         self.tracking = Tracking(recipe, folder)
         self.best: dict[str, Any] = {}
         """``actor`` (weights), ``rank``, ``step`` and ``figures`` of the best policy so far."""
+        self.lineage: list[dict[str, Any]] = []
+        if recipe.fine_tuned_from is not None and (folder / LINEAGE).is_file():
+            self.lineage = json.loads((folder / LINEAGE).read_text())
 
     def check(self) -> None:
         """Raise ``UserError`` if the algorithm lacks something that it begins with, such as a policy."""
         if isinstance(self.algorithm, ChecksFirst):
             self.algorithm.check()
+
+    def start_from(self, origin: Origin) -> None:
+        """Begin with the weights of another run or policy file, which is the best policy until another one is."""
+        origin.check_network(self.algorithm.actor())
+        algorithm: Any = self.algorithm  # one that fine-tunes: the origin was read for it
+        try:
+            algorithm.start_from(origin.actor, origin.state)
+        except (KeyError, RuntimeError, TypeError) as error:
+            raise UserError(
+                f"--from: the checkpoint in {origin.path} has other networks ({type(error).__name__}): another version"
+                " of rlstack wrote it, or its critics see something else."
+            ) from error
+        self.lineage = origin.lineage()
 
     def load(self, state: dict[str, Any]) -> None:
         try:
@@ -254,6 +286,8 @@ class _Run:
             self.algorithm.open(self.folder)
         self.setup_cpu_seconds = time.process_time()
         if not self.iteration:
+            if self.recipe.fine_tuned_from is not None:
+                self._evaluate()  # no fine-tuning ends with a policy that is worse than the one before
             self.save()  # so that there is always a checkpoint
 
     def learn(self, on_progress: OnProgress | None, operator: HumanIntervener | None = None) -> Result:
@@ -287,7 +321,7 @@ class _Run:
     def _iterate(self, writer: Any) -> Progress:
         wall, cpu = time.perf_counter(), time.process_time()
         try:
-            result = self.algorithm.iterate(self.iteration / self.iterations)
+            result = self.algorithm.iterate(self._done())
             self.iteration += 1
             took = time.perf_counter() - wall
             self.cpu_seconds += time.process_time() - cpu
@@ -315,6 +349,11 @@ class _Run:
             seconds=self.seconds,
             seconds_left=self.seconds / self.iteration * (self.iterations - self.iteration),
         )
+
+    def _done(self) -> float:
+        """Return the completed share of the run's schedules, of which fine-tuning goes through the end."""
+        first = 0.0 if self.recipe.fine_tuned_from is None else SCHEDULE_FROM
+        return first + (1.0 - first) * self.iteration / self.iterations
 
     def _evaluation_due(self) -> bool:
         choose = self.recipe.selection
@@ -385,10 +424,8 @@ class _Run:
             "seed": self.recipe.seed,
             "algorithm": self.recipe.algorithm,
             "steps": self.best.get("step", self._steps()),
-            "observation": [
-                f"{term.name}: columns {term.start} to {term.start + term.size - 1}, {term.unit}, {term.meaning}"
-                for term in graph.pipeline.table()
-            ],
+            "observation": observed(graph.pipeline),
+            **({"lineage": self.lineage} if self.lineage else {}),
         }
         evaluation = {"held_out_seed": self.recipe.selection.seed, **self.best.get("figures", {})}
         facts = {"training": training, "evaluation": evaluation}

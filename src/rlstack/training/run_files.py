@@ -2,6 +2,9 @@
 
 RECIPE, CHECKPOINT, POLICY, FIGURES = "recipe.yaml", "checkpoint.pt", "policy.onnx", "training.json"
 
+LINEAGE = "lineage.json"
+"""What a fine-tuned run started from, and what that did, nearest first."""
+
 RUN_LOCK = "run.lock"
 """Lock file of the training process."""
 

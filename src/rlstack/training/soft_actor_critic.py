@@ -307,6 +307,13 @@ class SoftActorCriticLearner:
             }
         )
 
+    def start_from(self, state: Mapping[str, Any]) -> None:
+        """Take over the networks and the temperature of :meth:`state_dict`, and neither optimisers nor random state."""
+        for name in ("actor", "critics", "targets"):
+            getattr(self, name).load_state_dict(state[name])
+        with torch.no_grad():
+            self.log_temperature.copy_(state["log_temperature"])
+
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from :meth:`state_dict`, with the learning rate of the settings."""
         for name in ("actor", "critics", "targets"):

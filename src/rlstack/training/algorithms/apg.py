@@ -8,6 +8,7 @@ rollout).
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -70,6 +71,7 @@ class APG:
 
     Settings = APGSettings
     needs_gradients = True
+    fine_tunes = "policy"
 
     def __init__(self, settings: APGSettings, environment: LearningEnvironment) -> None:
         self.settings, self.environment = settings, environment
@@ -147,6 +149,10 @@ class APG:
         actor = copy.deepcopy(self.policy).cpu().eval().requires_grad_(False)
         actor.fold()
         return actor
+
+    def start_from(self, actor: Mapping[str, Tensor], state: Mapping[str, Any] | None) -> None:
+        """Take over a policy's weights; see :class:`rlstack.training.algorithm.FineTunes`."""
+        self.policy.take_over(actor)
 
     def state_dict(self) -> dict[str, Any]:
         """Return network, optimiser and environment."""

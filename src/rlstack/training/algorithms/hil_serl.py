@@ -62,6 +62,7 @@ class HILSERL(RLPD):
     """See :class:`rlstack.training.algorithms.rlpd.RLPD`."""
 
     Settings = HILSERLSettings
+    fine_tunes = ""
     settings: HILSERLSettings
 
     def __init__(self, settings: HILSERLSettings, environment: LearningEnvironment) -> None:

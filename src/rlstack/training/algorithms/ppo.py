@@ -86,6 +86,7 @@ class PPO:
 
     Settings = PPOSettings
     needs_gradients = False
+    fine_tunes = "run"
 
     def __init__(self, settings: PPOSettings, environment: LearningEnvironment) -> None:
         self.settings, self.environment = settings, environment
@@ -166,6 +167,12 @@ class PPO:
     def actor(self) -> Actor:
         """Return a copy of the current actor on the CPU."""
         return RslActor(self.learner.get_policy())
+
+    def start_from(self, actor: Mapping[str, Tensor], state: Mapping[str, Any] | None) -> None:
+        """Take over the policy and critic of a run's end; see :class:`rlstack.training.algorithm.FineTunes`."""
+        assert state is not None
+        networks = {"actor": True, "critic": True, "optimizer": False, "iteration": False, "rnd": False}
+        self.learner.load(state["learner"], networks, strict=True)
 
     def state_dict(self) -> dict[str, Any]:
         """Return networks, optimiser, environment and random state."""

@@ -6,6 +6,7 @@ from demonstrations, critics are an ensemble with layer normalisation, and the u
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,11 @@ class RLPD(SAC):
         """Step the robots and learn; raise ``NotFinite`` naming the term that is not finite."""
         self._cloning = self.settings.cloning_at(done)
         return super().iterate(done)
+
+    def start_from(self, actor: Mapping[str, Tensor], state: Mapping[str, Any] | None) -> None:
+        """Take over the networks of a run's end, without cloning demonstrations first."""
+        super().start_from(actor, state)
+        self._pretrained = True
 
     def state_dict(self) -> dict[str, Any]:
         """Return networks, optimisers, environment and random state; replayed steps stay in their files."""

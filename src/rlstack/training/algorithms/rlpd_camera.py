@@ -41,6 +41,7 @@ class RLPDCamera(RLPD):
     """
 
     Settings = RLPDCameraSettings
+    fine_tunes = ""
     settings: RLPDCameraSettings
 
     def __init__(self, settings: RLPDCameraSettings, environment: LearningEnvironment) -> None:

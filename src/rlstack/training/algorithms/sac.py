@@ -10,7 +10,7 @@ import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -56,6 +56,7 @@ class SAC:
 
     Settings = SACSettings
     needs_gradients = False
+    fine_tunes: ClassVar[str] = "run"
 
     def __init__(self, settings: SACSettings, environment: LearningEnvironment) -> None:
         task = environment.task
@@ -84,6 +85,8 @@ class SAC:
         self._held = torch.zeros(environment.count, dtype=torch.bool)
         """Waiting robots: they do nothing, and their steps are neither counted nor stored."""
         self._steps, self._updates, self._owed = 0, 0, 0.0
+        self._able = False
+        """Whether the policy acts in the warm-up, too: it is another run's."""
         self._cloning = 0.0
         """Weight of the behaviour-cloning loss."""
 
@@ -122,6 +125,12 @@ class SAC:
         """Return a copy of the current actor."""
         return copy.deepcopy(self.learner.actor).eval().requires_grad_(False)
 
+    def start_from(self, actor: Mapping[str, Tensor], state: Mapping[str, Any] | None) -> None:
+        """Take over the networks of a run's end; see :class:`rlstack.training.algorithm.FineTunes`."""
+        assert state is not None
+        self.learner.start_from(state["learner"])
+        self._able = True
+
     def state_dict(self) -> dict[str, Any]:
         """Return networks, optimisers, environment and random state; replayed steps stay in their files."""
         return {
@@ -131,6 +140,7 @@ class SAC:
             "steps": self._steps,
             "updates": self._updates,
             "owed": self._owed,
+            "able": self._able,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -138,7 +148,7 @@ class SAC:
         self.learner.load_state_dict(state["learner"])
         self.environment.load_state_dict(state["environment"])
         self._steps, self._updates, self._owed = state["steps"], state["updates"], state["owed"]
-        self._drawn = state["experience"]
+        self._drawn, self._able = state["experience"], state.get("able", False)
         if self._experience is not None and self._drawn is not None:
             self._experience.load_state_dict(self._drawn)
         self._observation = None
@@ -161,7 +171,7 @@ class SAC:
         return result
 
     def _action(self, observation: Tensor) -> Tensor:
-        if self._steps >= self.settings.warm_up:
+        if self._able or self._steps >= self.settings.warm_up:
             return self.learner.act(observation)
         shape = (self.environment.count, self.environment.pipeline.action_size)
         return 2.0 * torch.rand(shape, generator=self.generator) - 1.0

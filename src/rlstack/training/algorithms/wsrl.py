@@ -7,6 +7,7 @@ the buffer for some steps, and then soft actor-critic with many updates learns f
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,11 @@ class WSRL(SAC):
                 self.learner.update_critics(batch, settings.conservative)
                 self.learner.update_actor(batch, settings.cloning)
             prior.close()
+        self._pretrained = True
+
+    def start_from(self, actor: Mapping[str, Tensor], state: Mapping[str, Any] | None) -> None:
+        """Take over the networks of a run's end, without pretraining."""
+        super().start_from(actor, state)
         self._pretrained = True
 
     def state_dict(self) -> dict[str, Any]:
