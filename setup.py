@@ -212,6 +212,7 @@ setup(
         "rlstack.policies": ["*.sha256"],
         "rlstack.robots": ["*.yaml"],
         "rlstack.bringup.explain": ["*.jinja"],
+        "rlstack.bringup.loop": ["*.jinja"],
         "rlstack.identification": ["*.jinja"],
         "rlstack.verification": ["*.jinja"],
     },

@@ -48,7 +48,7 @@ class Identify:
 
         if not self.bags:
             raise UserError("Name the bags to identify from: rlstack identify bags/one --robot crazyflie.")
-        robot, known = load_robot(self.robot), _known(self.known)
+        robot, known = load_robot(self.robot), known_values(self.known)
         name = self.out or f"{robot.name}_{'check' if self.check else 'identified'}"
         new = Path(name).expanduser() if self.check else checked_out(name)
         report = new.with_suffix(".html")
@@ -79,7 +79,12 @@ class Identify:
         return 0
 
 
-def _known(given: tuple[str, ...]) -> dict[str, float]:
+def known_values(given: tuple[str, ...]) -> dict[str, float]:
+    """Return the values of ``--known`` by name.
+
+    Raises:
+        UserError: One is not of the form name=number.
+    """
     found = {}
     for word in given:
         name, equals, text = word.partition("=")

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from rlstack.bringup.goal_steps import GoalStep
 from rlstack.bringup.node_process import Parameter
 from rlstack.bringup.robot_group import Point, RobotGroup
 from rlstack.errors import UserError
@@ -235,6 +236,17 @@ class KindDeployment:
     def helpers(self, ports: PolicyPorts | None, options: DeployOptions, lock_step: bool) -> list[DeployedNode]:
         """Return further nodes."""
         return []
+
+    def goal_steps(self, seconds: float, seed: int) -> list[GoalStep]:
+        """Return goals for a run of ``seconds`` that tells the robot's numbers and its policy's accuracy.
+
+        Raises:
+            UserError: Robots of this kind are not identified.
+        """
+        raise UserError(
+            f"rlstack loop is for robots that `rlstack identify` takes, quadrotors and differential bases:"
+            f" {self.robot.name} is a {self.robot.kind}."
+        )
 
     # RViz
 

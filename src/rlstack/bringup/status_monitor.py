@@ -94,6 +94,18 @@ class Monitor:
         return all(robot.seen for robot in self._robots.values())
 
     @property
+    def distance_m(self) -> float:
+        """The one robot's distance from its goal, m; NaN: none, or none beside the newest observations."""
+        (robot,) = self._robots.values()
+        return robot.distance_m
+
+    @property
+    def mode(self) -> str:
+        """The mode of the one robot's guard; empty: not known yet."""
+        (robot,) = self._robots.values()
+        return robot.mode
+
+    @property
     def armed(self) -> bool:
         """Whether any guard has been armed."""
         return any(robot.armed for robot in self._robots.values())

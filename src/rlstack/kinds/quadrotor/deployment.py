@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from rlstack.bringup.goal_steps import GoalStep
 from rlstack.bringup.kind_deployment import DeployedNode, DeployOptions, KindDeployment, PolicyPorts
 from rlstack.bringup.node_process import Parameter
 from rlstack.bringup.robot_group import Point, RobotGroup
 from rlstack.errors import UserError, unknown_name
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.perception.odometry_filter import FLOW, POSE
+
+HOVER_S = 6.0
+"""Time of a hover whose end counts: four to settle."""
 
 
 class QuadrotorDeployment(KindDeployment):
@@ -48,6 +54,27 @@ class QuadrotorDeployment(KindDeployment):
             noise["imu_hz"] = imu.rate_hz
         why = "there is no odometry any more, and the guard switches the motors off"
         return [DeployedNode("odometry", {"source": options.odometry, **noise}, why, waits=False)]
+
+    def goal_steps(self, seconds: float, seed: int) -> list[GoalStep]:
+        """Return two places to hover at, and between them steps in place and heading every second or two."""
+        rng = np.random.default_rng([seed, 1])
+        limits = self.robot.limits
+        low, high = np.clip(limits.geofence_min_m, -1.0, 1.0), np.clip(limits.geofence_max_m, -1.0, 1.0)
+        home, steps = self.default_goal_m, []
+
+        def hover(at_s: float, place: Point) -> None:
+            steps.append(GoalStep(at_s, place, 0.0, True))
+
+        hover(0.0, home)
+        at_s = HOVER_S
+        while at_s < seconds - 2.0 * HOVER_S:
+            x, y = rng.uniform(low[:2], high[:2])
+            place = float(x), float(y), home[2] * float(rng.uniform(0.8, 1.7))
+            steps.append(GoalStep(at_s, place, float(rng.uniform(-2.5, 2.5)), False))
+            at_s += float(rng.uniform(0.8, 2.0))
+        hover(max(seconds - 2.0 * HOVER_S, HOVER_S), (0.5 * float(high[0]), 0.5 * float(low[1]), home[2]))
+        hover(max(seconds - HOVER_S, 2.0 * HOVER_S), home)
+        return steps
 
     @property
     def extent_m(self) -> float:

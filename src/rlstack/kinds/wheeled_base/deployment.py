@@ -9,6 +9,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from rlstack.bringup.goal_steps import GoalStep
 from rlstack.bringup.kind_deployment import (
     NEITHER_OR_BOTH,
     DeployedNode,
@@ -43,6 +46,10 @@ _WAYPOINT = "waypoint"
 """The command of policies that leave the driving to a planner."""
 
 
+HOLD_S = 8.0
+"""Time for each goal of a drive that tells what a base is; half of it suffices to get there at full speed."""
+
+
 class WheeledBaseDeployment(KindDeployment):
     """See :class:`rlstack.bringup.kind_deployment.KindDeployment`."""
 
@@ -53,6 +60,19 @@ class WheeledBaseDeployment(KindDeployment):
         "odometry",
     }
     robot: WheeledBase
+
+    def goal_steps(self, seconds: float, seed: int) -> list[GoalStep]:
+        """Return goals within a metre or two, far enough apart for turns, straight drives, starts and stops."""
+        rng = np.random.default_rng([seed, 1])
+        reach = min(HOLD_S * 0.5 * self.robot.limits.linear_velocity_m_s, 2.0)
+        height, steps, place = float(self.robot.rest_height_m), [], np.zeros(2)
+        for k in range(max(int(seconds / HOLD_S), 1)):
+            turn = float(rng.uniform(-math.pi, math.pi))
+            ahead = reach * np.array([math.cos(turn), math.sin(turn)])
+            place = ahead if np.abs(place).max() < 0.1 else place + ahead
+            place = np.clip(place, -reach, reach)
+            steps.append(GoalStep(k * HOLD_S, (float(place[0]), float(place[1]), height), turn, True))
+        return steps
 
     def goals(self, group: RobotGroup, goal: Sequence[float] | None) -> list[Point]:
         """Return the given goal on the floor, the world's goal if there is one robot, or each robot's own place."""

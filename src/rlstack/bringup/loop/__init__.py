@@ -1,0 +1,1 @@
+"""`rlstack loop`: fly, record, identify, fine-tune, prove, and fly again."""
