@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rlstack.bringup.goal_steps import SETTLED_S, judged_windows
+from rlstack.bringup.goal_steps import judged_windows
 from rlstack.bringup.kind_deployment import deployment_of
 from rlstack.bringup.loop.command import Loop
 from rlstack.bringup.loop.flight import Flown, _Watch, with_other_robot
@@ -130,7 +130,7 @@ def test_goals_stay_within_limits_and_some_are_held(robot: str) -> None:
     limits = spec.goal_limits()
     assert limits is None or not any(limits.refusal(step.position) for step in steps)  # type: ignore[arg-type]
     windows = judged_windows(steps, 60.0)
-    assert len(windows) >= 3 and all(end - begin == SETTLED_S and end <= 60.0 for begin, end in windows)
+    assert len(windows) >= 3 and all(end - begin >= 2.0 and end <= 60.0 for begin, end in windows)
     assert steps == deployment_of(spec).goal_steps(60.0, 3)
 
 

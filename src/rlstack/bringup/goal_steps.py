@@ -7,9 +7,6 @@ from dataclasses import dataclass
 
 from rlstack.bringup.robot_group import Point
 
-SETTLED_S = 2.0
-"""The end of a judged hold, over which the distance from the goal counts."""
-
 
 @dataclass(frozen=True)
 class GoalStep:
@@ -19,16 +16,17 @@ class GoalStep:
         at_s: Time since the policy took over, s.
         position: Where, m, in ``odom``.
         yaw: Heading there, rad.
-        judged: Whether it is held long enough for its end to count.
+        counts_s: Time after which the distance from it counts until the next goal, s; None: it does not count.
     """
 
     at_s: float
     position: Point
     yaw: float
-    judged: bool
+    counts_s: float | None = None
 
 
 def judged_windows(steps: Sequence[GoalStep], seconds: float) -> list[tuple[float, float]]:
     """Return the begin and end, s, of each time at which the distance from the goal counts, in a run of ``seconds``."""
     ends = [step.at_s for step in steps[1:]] + [seconds]
-    return [(end - SETTLED_S, end) for step, end in zip(steps, ends) if step.judged and end <= seconds]
+    counting = [(step.at_s + step.counts_s, end) for step, end in zip(steps, ends) if step.counts_s is not None]
+    return [(begin, end) for begin, end in counting if begin < end <= seconds]

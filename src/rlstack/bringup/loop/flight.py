@@ -37,8 +37,7 @@ class Flown:
 
     Args:
         seconds: How long the policy commanded, s of the robot's time.
-        accuracy_m: Mean distance from the goals over the last two seconds of each hold that counts, m; None: there was
-            none.
+        accuracy_m: Mean distance from the goals that count, each once it should be reached, m; None: there was none.
         took_over_s: How long the guard commanded instead, s.
     """
 

@@ -12,8 +12,8 @@ from rlstack.errors import UserError, unknown_name
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.perception.odometry_filter import FLOW, POSE
 
-HOVER_S = 6.0
-"""Time of a hover whose end counts: four to settle."""
+HOVER_S, ARRIVES_S = 6.0, 2.0
+"""Time of a hover that counts, and of its begin that does not, in which a step of a metre or two is over."""
 
 
 class QuadrotorDeployment(KindDeployment):
@@ -63,14 +63,14 @@ class QuadrotorDeployment(KindDeployment):
         home, steps = self.default_goal_m, []
 
         def hover(at_s: float, place: Point) -> None:
-            steps.append(GoalStep(at_s, place, 0.0, True))
+            steps.append(GoalStep(at_s, place, 0.0, ARRIVES_S))
 
         hover(0.0, home)
         at_s = HOVER_S
         while at_s < seconds - 2.0 * HOVER_S:
             x, y = rng.uniform(low[:2], high[:2])
             place = float(x), float(y), home[2] * float(rng.uniform(0.8, 1.7))
-            steps.append(GoalStep(at_s, place, float(rng.uniform(-2.5, 2.5)), False))
+            steps.append(GoalStep(at_s, place, float(rng.uniform(-2.5, 2.5))))
             at_s += float(rng.uniform(0.8, 2.0))
         hover(max(seconds - 2.0 * HOVER_S, HOVER_S), (0.5 * float(high[0]), 0.5 * float(low[1]), home[2]))
         hover(max(seconds - HOVER_S, 2.0 * HOVER_S), home)

@@ -46,8 +46,9 @@ _WAYPOINT = "waypoint"
 """The command of policies that leave the driving to a planner."""
 
 
-HOLD_S = 8.0
-"""Time for each goal of a drive that tells what a base is; half of it suffices to get there at full speed."""
+HOLD_S, ARRIVES_S = 8.0, 6.0
+"""Time for each goal of a drive that tells what a base is, half of which suffices to get there at full speed, and time
+after which the distance from it counts."""
 
 
 class WheeledBaseDeployment(KindDeployment):
@@ -71,7 +72,7 @@ class WheeledBaseDeployment(KindDeployment):
             ahead = reach * np.array([math.cos(turn), math.sin(turn)])
             place = ahead if np.abs(place).max() < 0.1 else place + ahead
             place = np.clip(place, -reach, reach)
-            steps.append(GoalStep(k * HOLD_S, (float(place[0]), float(place[1]), height), turn, True))
+            steps.append(GoalStep(k * HOLD_S, (float(place[0]), float(place[1]), height), turn, ARRIVES_S))
         return steps
 
     def goals(self, group: RobotGroup, goal: Sequence[float] | None) -> list[Point]:
