@@ -16,13 +16,25 @@ from rlstack.bringup.kind_deployment import deployment_of
 from rlstack.bringup.loop.command import Loop
 from rlstack.bringup.loop.flight import Flown, _Watch, with_other_robot
 from rlstack.bringup.loop.page import rows, table
-from rlstack.bringup.loop.stages import Identified, Proof, Trained, first_policy
+from rlstack.bringup.loop.stages import Identified, Proof, Trained, _ranges, first_policy
 from rlstack.bringup.loop.turns import Plan, opened, run_turns
 from rlstack.bringup.system import deploy_system
 from rlstack.errors import UserError
 from rlstack.robots import load_robot
 
 PLAN = Plan("quadrotor_hover", "quadrotor_hover", "crazyflie", 2, {"seed": 0})
+
+
+@pytest.fixture(autouse=True)
+def _few_pages(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw no pages, which takes a second each, where a test is not about them."""
+    if "pages" not in request.fixturenames:
+        monkeypatch.setattr("rlstack.bringup.loop.turns.write_page", lambda *_: None)
+
+
+@pytest.fixture
+def pages() -> None:
+    """Let loops write their pages."""
 
 
 class Steps:
@@ -57,7 +69,7 @@ class Steps:
         return Proof(self.passes, "abc", () if self.passes else ("0.0% success in mujoco",), policy)
 
 
-def test_each_turn_flies_what_the_last_one_proved(tmp_path: Path) -> None:
+def test_each_turn_flies_what_the_last_one_proved(tmp_path: Path, pages: None) -> None:
     folder, steps = tmp_path / "loop", Steps()
     assert opened(folder, PLAN) is False
     assert run_turns(folder, PLAN, steps, lambda line: None)
@@ -194,3 +206,13 @@ def test_without_a_proven_policy_it_says_how_to_get_one() -> None:
     with pytest.raises(UserError, match=r"Nothing is flown that is not proven.*rlstack fly quadrotor_tracking"):
         first_policy("quadrotor_tracking")
     assert first_policy("quadrotor_hover") == "quadrotor_hover"
+
+
+def test_fine_tuning_keeps_the_recipes_ranges_where_they_are_wider(tmp_path: Path) -> None:
+    from tests.training.test_origin import heavier
+
+    file = Path(heavier(tmp_path))
+    file.write_text(f"{file.read_text()}\nrandomisation:\n  mass: [0.98, 1.02]\n  delay_s: [0.03, 0.05]\n")
+    words = _ranges("quadrotor_hover", str(file))
+    assert words[:3] == ["--task-settings.randomisation.mass", "0.65", "1.35"]
+    assert words[3:] == ["--task-settings.randomisation.delay-s", "0.0", "0.05"]
