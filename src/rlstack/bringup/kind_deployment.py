@@ -241,11 +241,11 @@ class KindDeployment:
         """Return goals for a run of ``seconds`` that tells the robot's numbers and its policy's accuracy.
 
         Raises:
-            UserError: Robots of this kind are not identified.
+            UserError: Robots of this kind have none.
         """
         raise UserError(
-            f"rlstack loop is for robots that `rlstack identify` takes, quadrotors and differential bases:"
-            f" {self.robot.name} is a {self.robot.kind}."
+            f"rlstack loop is for quadrotors and wheeled bases so far: {self.robot.name} is a {self.robot.kind}. Its"
+            " commands do the same one by one: up deploy --record, identify, train --from, verify."
         )
 
     # RViz
