@@ -57,8 +57,10 @@ def _feature(name: str, robot: Manipulator) -> Feature:
     return image(int(shape[0]), int(shape[1])) if is_image(SENSED[name]) else Feature("float32", (int(shape[0]),))
 
 
-def recorded(path: Path, environment: Any, wanted: int) -> list[list[Rows]]:
+def recorded(path: Path, environment: Any, wanted: int, failures: bool = False) -> list[list[Rows]]:
     """Return the first successful episodes of a dataset as steps of ``environment``.
+
+    With ``failures``, the first episodes, however they ended, and all if there are fewer.
 
     A dataset lacks the observation after the last frame. If the task was done by then, the last observation stands in
     for it and is not learned from; otherwise that frame's action is dropped.
@@ -74,7 +76,8 @@ def recorded(path: Path, environment: Any, wanted: int) -> list[list[Rows]]:
             f"dataset: {path} is not allowed: a task with cameras learns from its scripted expert's demonstrations"
             " for now, since frames lack the position of the object. Leave it out."
         )
-    return [_steps(held.read(number, names), environment) for number in successful(held, wanted)]
+    chosen = range(min(wanted, len(held))) if failures else successful(held, wanted)
+    return [_steps(held.read(number, names), environment) for number in chosen]
 
 
 def fitting(path: Path, environment: Any, features: dict[str, Feature]) -> tuple[Dataset, tuple[str, ...]]:

@@ -15,7 +15,7 @@ from rlstack.data.replay.spec import read_spec
 from rlstack.data.replay.storage import SPEC_FILE
 from rlstack.errors import UserError
 from rlstack.schema import value
-from rlstack.tasks.core.learning_environment import GoalStep, LearningEnvironment, ScriptedEnvironment
+from rlstack.tasks.core.learning_environment import GoalEnvironment, GoalStep, LearningEnvironment, ScriptedEnvironment
 from rlstack.training.dataset_demonstrations import recorded
 from rlstack.training.hindsight_replay import HindsightReplay, Rows, each, keep_episode, rows_of
 
@@ -74,12 +74,8 @@ def open_demonstrations(
     Raises:
         UserError: The expert seldom succeeds, or the dataset does not fit, has fewer, or lacks the task's rewards.
     """
-    rewards = getattr(environment.task, "rewards", "sparse")
-    if dataset and earned and rewards != "sparse":
-        raise UserError(
-            f"algorithm_settings: dataset: {dataset} is not allowed with task_settings: rewards: {rewards}: a"
-            " dataset does not hold those rewards. Set rewards to sparse, or leave the dataset out."
-        )
+    if dataset and earned:
+        _check_rewards(environment, dataset)
     where = None if folder is None else folder / DEMONSTRATIONS
     if where is not None and (where / SPEC_FILE).is_file():  # their dataset may be gone by now
         kept = HindsightReplay(environment, read_spec(where / SPEC_FILE).capacity, where, seed, lanes=1)
@@ -104,7 +100,57 @@ def open_demonstrations(
     return kept
 
 
-def _make(environment: ScriptedEnvironment, capacity: int, where: Path, found: list[Episode]) -> None:
+def open_recording(
+    environment: GoalEnvironment, folder: Path | None, dataset: str, most: int, seed: int = 0
+) -> HindsightReplay:
+    """Return what a robot's recordings hold, failed episodes too, in a run's folder; what is there is reused.
+
+    Args:
+        environment: Environment of the task.
+        folder: The run's folder; None: a temporary one.
+        dataset: Folder of the dataset.
+        most: Largest number of episodes.
+        seed: Seed of sampling.
+
+    Raises:
+        UserError: The dataset does not fit, or has no episodes.
+    """
+    where = None if folder is None else folder / DEMONSTRATIONS
+    if where is not None and (where / SPEC_FILE).is_file():
+        return HindsightReplay(environment, read_spec(where / SPEC_FILE).capacity, where, seed, lanes=1)
+    found = [episode for episode in recorded(Path(dataset), environment, most, failures=True) if len(episode) > 1]
+    if not found:
+        raise UserError(f"{dataset} has no episodes to learn from.")
+    capacity = max(1000, sum(map(len, found)))
+    if where is not None:
+        _make(environment, capacity, where, found)
+        return HindsightReplay(environment, capacity, where, seed, lanes=1)
+    kept = HindsightReplay(environment, capacity, where, seed, lanes=1)
+    for episode in found:
+        keep_episode(kept.buffer, episode)
+    return kept
+
+
+def check_recording(environment: LearningEnvironment, dataset: str) -> None:
+    """Raise ``UserError`` if no dataset is given, or if it cannot hold the task's rewards."""
+    if not dataset:
+        raise UserError(
+            "algorithm_settings: dataset: give the folder of a dataset that was recorded on the robot, by rlstack demo"
+            " record --keep-failures or demo import."
+        )
+    _check_rewards(environment, dataset)
+
+
+def _check_rewards(environment: LearningEnvironment, dataset: str) -> None:
+    rewards = getattr(environment.task, "rewards", "sparse")
+    if rewards != "sparse":
+        raise UserError(
+            f"algorithm_settings: dataset: {dataset} is not allowed with task_settings: rewards: {rewards}: a"
+            " dataset does not hold those rewards. Set rewards to sparse, or leave the dataset out."
+        )
+
+
+def _make(environment: GoalEnvironment, capacity: int, where: Path, found: list[Episode]) -> None:
     """Write demonstrations to a temporary folder and rename it, so that a kill leaves all of them or none."""
     beside = where.with_name(f".{where.name}.new")
     for left in (beside, where):  # left by a killed process

@@ -107,6 +107,10 @@ class ReplaySampler:
             self._relabel(batch, "next_", other, reached)
         return batch
 
+    def all_steps(self) -> dict[str, Tensor]:
+        """Return all steps, by field."""
+        return {name: torch.from_numpy(array) for name, array in self.buffer.gather(self.buffer.indices()).items()}
+
     def state_dict(self) -> dict[str, Any]:
         """Return the state that is not in the files."""
         return {"random": self.rng.bit_generator.state}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -159,7 +159,7 @@ class SoftActorCriticLearner:
     """Policy, critics and temperature, with their updates from batches of steps.
 
     A batch holds by name: ``observation``, ``next_observation`` (n, columns), ``action`` (n, actions), ``reward`` (n,),
-    and ``goes_on`` (n,): 0 where the episode terminated, else 1.
+    ``goes_on`` (n,): 0 where the episode terminated, else 1, and, if not all steps count alike, ``weight`` (n,).
 
     Args:
         settings: Settings of networks and updates.
@@ -190,13 +190,19 @@ class SoftActorCriticLearner:
         with torch.no_grad():
             return self.actor.sample(observation, self.generator)[0]
 
-    def update_critics(self, batch: Mapping[str, Tensor], conservative: float = 0.0) -> dict[str, Tensor]:
+    def update_critics(
+        self,
+        batch: Mapping[str, Tensor],
+        conservative: float = 0.0,
+        penalty: Callable[[Tensor], Tensor] | None = None,
+    ) -> dict[str, Tensor]:
         """Update the critics once; return scalars to log.
 
         Args:
             batch: See the class; if conservative, also ``return`` (n,), the return to the end of the episode.
             conservative: Weight of the conservative loss, which lowers values of actions outside the data, but not
                 below the observed return: calibrated Q-learning, Nakamoto et al. (Cal-QL, arXiv 2303.05479).
+            penalty: Returns a further loss from the values (critics, n) of the batch.
         """
         settings = self.settings
         with torch.no_grad():
@@ -210,7 +216,12 @@ class SoftActorCriticLearner:
             if settings.bounded:
                 target = target.clamp(-1.0 / (1.0 - settings.gamma), 0.0)
         values = self.critics(batch["observation"], batch["action"])
-        loss = (values - target).square().mean(dim=1).sum()
+        error = (values - target).square()
+        if "weight" in batch:
+            error = batch["weight"] * error
+        loss = error.mean(dim=1).sum()
+        if penalty is not None:
+            loss = loss + penalty(values)
         if conservative:
             loss = loss + conservative * (self._conservative_value(batch) - values).mean(dim=1).sum()
         self._critics_optimiser.zero_grad(set_to_none=True)
@@ -220,13 +231,16 @@ class SoftActorCriticLearner:
             torch._foreach_lerp_(list(self.targets.parameters()), list(self.critics.parameters()), settings.tau)
         return {"critic": loss.detach() / settings.critics, "value": values.detach().mean()}
 
-    def update_actor(self, batch: Mapping[str, Tensor], cloning: float = 0.0) -> dict[str, Tensor]:
+    def update_actor(
+        self, batch: Mapping[str, Tensor], cloning: float = 0.0, penalty: Callable[[], Tensor] | None = None
+    ) -> dict[str, Tensor]:
         """Update the policy and the temperature once; return scalars to log.
 
         Args:
             batch: See the class; with cloning, also ``demonstrated`` (n,): whether a step was demonstrated.
             cloning: Weight of the behaviour-cloning loss (Nair et al., "Overcoming Exploration in Reinforcement
                 Learning with Demonstrations", arXiv 1709.10089, without their filter).
+            penalty: Returns a further loss.
         """
         observation = batch["observation"]
         action, density = self.actor.sample(observation, self.generator)
@@ -238,6 +252,8 @@ class SoftActorCriticLearner:
         if cloning:
             logged = {"clone": self._cloning_loss(batch)}
             loss = loss + cloning * logged["clone"]
+        if penalty is not None:
+            loss = loss + penalty()
         self._improve_actor(loss)
         surplus = (-density.detach() - self.target_entropy).mean()
         self._temperature_optimiser.zero_grad(set_to_none=True)

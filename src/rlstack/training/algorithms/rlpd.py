@@ -6,21 +6,18 @@ from demonstrations, critics are an ensemble with layer normalisation, and the u
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import torch
 from torch import Tensor
 
 from rlstack.schema import value
 from rlstack.tasks.core.learning_environment import LearningEnvironment, ScriptedEnvironment
 from rlstack.training.algorithm import IterationResult
-from rlstack.training.algorithms.sac import SAC, SACSettings
+from rlstack.training.algorithms.sac import SACSettings
 from rlstack.training.demonstrations import DemonstrationSettings, open_demonstrations, scripted
 from rlstack.training.hindsight_replay import HindsightReplay
-from rlstack.training.mixed_replay import MixedReplay
+from rlstack.training.prior_steps import PriorSteps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +41,7 @@ class RLPDSettings(SACSettings, DemonstrationSettings):
         return self.cloning + done * (self.cloning_end - self.cloning)
 
 
-class RLPD(SAC):
+class RLPD(PriorSteps):
     """See :class:`rlstack.training.algorithms.sac.SAC`.
 
     Raises:
@@ -59,56 +56,25 @@ class RLPD(SAC):
 
     def __init__(self, settings: RLPDSettings, environment: LearningEnvironment) -> None:
         super().__init__(settings, scripted(environment, type(self).__name__.lower()))
-        self.replay: MixedReplay | None = None
-        self._pretrained = False
-        self._replay_state: dict[str, Any] | None = None
-
-    def open(self, folder: Path | None) -> None:
-        """Open steps and demonstrations in a run's folder; existing ones are reused."""
-        super().open(folder)
-        settings = self.settings
-        seed = torch.initial_seed() % 2**32
-        prior = open_demonstrations(
-            self.environment, folder, settings.demonstrations, settings.dataset, seed, not self.unrewarded
-        )
-        self.replay = self._mixed_replay(prior, folder)
-        if self._replay_state is not None:
-            self.replay.load_state_dict(self._replay_state)
-        if not self._pretrained:
-            for _ in range(settings.pretraining):
-                self.learner.clone(self.replay.shown(settings.batch))
-        self._pretrained = True
 
     def iterate(self, done: float) -> IterationResult:
         """Step the robots and learn; raise ``NotFinite`` naming the term that is not finite."""
         self._cloning = self.settings.cloning_at(done)
         return super().iterate(done)
 
-    def start_from(self, actor: Mapping[str, Tensor], state: Mapping[str, Any] | None) -> None:
-        """Take over the networks of a run's end, without cloning demonstrations first."""
-        super().start_from(actor, state)
-        self._pretrained = True
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return networks, optimisers, environment and random state; replayed steps stay in their files."""
-        replay = None if self.replay is None else self.replay.state_dict()
-        return {**super().state_dict(), "pretrained": self._pretrained, "lessons": replay}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the state that :meth:`state_dict` returned."""
-        super().load_state_dict(state)
-        self._pretrained, self._replay_state = state["pretrained"], state["lessons"]
-
     def _action(self, observation: Tensor) -> Tensor:
         return self.learner.act(observation) if self.settings.pretraining else super()._action(observation)
 
-    def _batches(self, count: int) -> list[dict[str, Tensor]]:
-        assert self.replay is not None
-        return self.replay.batches(count)
+    def _open_prior(self, folder: Path | None, seed: int) -> HindsightReplay:
+        settings = self.settings
+        return open_demonstrations(
+            self.environment, folder, settings.demonstrations, settings.dataset, seed, not self.unrewarded
+        )
 
-    def _mixed_replay(self, prior: HindsightReplay, folder: Path | None) -> MixedReplay:
-        assert self._experience is not None
-        return MixedReplay(self.settings, self._experience, prior)
+    def _pretrain(self) -> None:
+        assert self.replay is not None
+        for _ in range(self.settings.pretraining):
+            self.learner.clone(self.replay.shown(self.settings.batch))
 
 
 ALGORITHM = RLPD
