@@ -23,7 +23,7 @@ _LOGIT = 10.0
 """Largest logit: two classifiers that are sure of themselves say nothing of the odds."""
 
 
-class DynamicsGap(nn.Module):
+class DynamicsGap:
     """Estimates how the dynamics of recorded steps differ from those of simulated ones.
 
     One classifier tells recorded from simulated steps by observation and action, the other by the next observation as
@@ -40,9 +40,6 @@ class DynamicsGap(nn.Module):
             it keeps them from being sure where only a few steps were recorded.
     """
 
-    scale: Tensor
-    change: Tensor
-
     def __init__(
         self,
         columns: int,
@@ -52,18 +49,16 @@ class DynamicsGap(nn.Module):
         learning_rate: float = 3e-4,
         noise: float = 0.1,
     ) -> None:
-        super().__init__()
         self._generator, self._noise = generator, noise
         self.before, self.whole = _classifier(columns + actions, hidden), _classifier(2 * columns + actions, hidden)
-        self._optimiser = Adam(self.parameters(), lr=learning_rate)
-        self.register_buffer("scale", torch.ones(columns))
-        self.register_buffer("change", torch.ones(columns))
+        self._optimiser = Adam([*self.before.parameters(), *self.whole.parameters()], lr=learning_rate)
+        self._scale, self._change = torch.ones(columns), torch.ones(columns)
 
     def measure(self, batch: Mapping[str, Tensor]) -> None:
         """Take the scales of observations (n, columns) and of their changes in a step from recorded steps."""
         seen, after = batch["observation"], batch["next_observation"]
-        self.scale.copy_(seen.std(dim=0).clamp(min=1e-3))
-        self.change.copy_((after - seen).std(dim=0).clamp(min=1e-4))
+        self._scale = seen.std(dim=0).clamp(min=1e-3)
+        self._change = (after - seen).std(dim=0).clamp(min=1e-4)
 
     def update(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Update both classifiers once from steps with ``demonstrated`` (n,): 1 recorded, 0 simulated."""
@@ -97,18 +92,21 @@ class DynamicsGap(nn.Module):
         before, whole = self._logits(seen.expand(shape), action.expand(_NEXT, *action.shape), about)
         return (before - whole).mean(dim=0).clamp(*_GAP)
 
-    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Return networks, scales and optimiser."""
-        return copy.deepcopy({**super().state_dict(*args, **kwargs), "optimiser": self._optimiser.state_dict()})
+        networks = {"before": self.before.state_dict(), "whole": self.whole.state_dict()}
+        scales = {"scale": self._scale, "change": self._change}
+        return copy.deepcopy({**networks, **scales, "optimiser": self._optimiser.state_dict()})
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the state that :meth:`state_dict` returned."""
-        state = dict(state_dict)
-        self._optimiser.load_state_dict(state.pop("optimiser"))
-        return super().load_state_dict(state, *args, **kwargs)
+        self.before.load_state_dict(state["before"])
+        self.whole.load_state_dict(state["whole"])
+        self._scale, self._change = state["scale"].clone(), state["change"].clone()
+        self._optimiser.load_state_dict(state["optimiser"])
 
     def _parts(self, seen: Tensor, action: Tensor, after: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return seen / self.scale, action, (after - seen) / self.change
+        return seen / self._scale, action, (after - seen) / self._change
 
     def _logits(self, seen: Tensor, action: Tensor, change: Tensor) -> tuple[Tensor, Tensor]:
         before = self.before(torch.cat([seen, action], dim=-1)).squeeze(-1)
