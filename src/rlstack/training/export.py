@@ -227,7 +227,7 @@ def export_policy(graph: PolicyGraph, contract: Contract, robot: RobotSpec, path
     """Write the policy file after checking that it agrees with the training policy.
 
     Raises:
-        UserError: The file would differ from the training policy by more than ``TOLERANCE`` and more than float32 rounds
+        UserError: The file would differ from the training policy by more than ``TOLERANCE`` and than float32 rounds
             its steps by, or cannot be written; an existing file at ``path`` stays unchanged.
     """
     model = to_onnx(graph, contract)
