@@ -16,7 +16,7 @@ from rlstack.bringup.kind_deployment import deployment_of
 from rlstack.bringup.loop.command import Loop
 from rlstack.bringup.loop.flight import Flown, _Watch, with_other_robot
 from rlstack.bringup.loop.page import rows, table
-from rlstack.bringup.loop.stages import Identified, Proof, Trained, _ranges, first_policy
+from rlstack.bringup.loop.stages import Identified, Proof, Trained, first_policy
 from rlstack.bringup.loop.turns import Plan, opened, run_turns
 from rlstack.bringup.system import deploy_system
 from rlstack.errors import UserError
@@ -206,13 +206,3 @@ def test_without_a_proven_policy_it_says_how_to_get_one() -> None:
     with pytest.raises(UserError, match=r"Nothing is flown that is not proven.*rlstack fly quadrotor_tracking"):
         first_policy("quadrotor_tracking")
     assert first_policy("quadrotor_hover") == "quadrotor_hover"
-
-
-def test_fine_tuning_keeps_the_recipes_ranges_where_they_are_wider(tmp_path: Path) -> None:
-    from tests.training.test_origin import heavier
-
-    file = Path(heavier(tmp_path))
-    file.write_text(f"{file.read_text()}\nrandomisation:\n  mass: [0.98, 1.02]\n  delay_s: [0.03, 0.05]\n")
-    words = _ranges("quadrotor_hover", str(file))
-    assert words[:3] == ["--task-settings.randomisation.mass", "0.65", "1.35"]
-    assert words[3:] == ["--task-settings.randomisation.delay-s", "0.0", "0.05"]

@@ -236,16 +236,18 @@ def test_another_robot_may_be_a_file(tmp_path: Path) -> None:
     assert small_recipe(robot=str(tmp_path / "mine.yaml")).robot.endswith("mine.yaml")  # read when the run starts
 
 
-def test_a_robot_files_ranges_take_the_place_of_the_recipes(tmp_path: Path) -> None:
+def test_a_robot_files_ranges_widen_the_recipes(tmp_path: Path) -> None:
     recipe = load_recipe("quadrotor_hover")
     assert with_robots_ranges(recipe, "crazyflie") == (recipe, [])
     path = tmp_path / "mine.yaml"
     text = robot_files()["crazyflie"].read_text().replace("name: crazyflie", "name: mine")
     path.write_text(text + "\nrandomisation: {mass: [0.97, 1.03]}\n")
+    assert with_robots_ranges(recipe, str(path)) == (recipe, [])  # it may be narrower, but the proof's margins stay
+    path.write_text(text + "\nrandomisation: {mass: [0.97, 1.03], delay_s: [0.03, 0.05]}\n")
     own, said = with_robots_ranges(recipe, str(path))
     before = recipe.task_settings.randomisation
-    assert own.task_settings.randomisation == replace(before, mass=(0.97, 1.03)) != before
-    assert said == ["Training draws from the robot file's mass [0.97, 1.03]."]
+    assert own.task_settings.randomisation == replace(before, delay_s=(0.0, 0.05)) != before
+    assert said == ["The robot file widens the recipe's ranges: delay_s [0.0, 0.05]."]
     path.write_text(text + "\nrandomisation: {mass: [1.03, 0.97]}\n")
     with pytest.raises(UserError, match="mine"):
         with_robots_ranges(recipe, str(path))

@@ -221,7 +221,7 @@ def _ranges(ranges: dict[str, tuple[float, float]]) -> str:
     rows = [f"  {key}: [{_number(low)}, {_number(high)}]" for key, (low, high) in ranges.items()]
     return "\n".join(
         [
-            "# What training draws instead of the recipe's own ranges, as factors of this file's numbers and in s:",
+            "# What training draws at least, beside the recipe's ranges, as factors of this file's numbers and in s:",
             "# three standard deviations of what is told, and at least what differs from one day to the next",
             "randomisation:",
             *rows,

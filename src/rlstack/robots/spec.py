@@ -74,7 +74,7 @@ class RobotSpec:
     lidars: dict[str, Lidar] = value(dict)
     """By name, which is their topic."""
     randomisation: dict[str, tuple[float, float]] = value(dict)
-    """Ranges that training draws from instead of the recipe's, by the names of the task's own ``randomisation``
+    """Ranges that widen the recipe's in training, by the names of the task's own ``randomisation``
     settings; ``rlstack identify`` writes them from what a recording tells."""
 
     family: ClassVar[RobotFamily | None] = None

@@ -186,9 +186,11 @@ def switched(recipe: Recipe[Any, Any], task: str, algorithm: str) -> tuple[Recip
 
 
 def with_robots_ranges(recipe: Recipe[Any, Any], robot: str) -> tuple[Recipe[Any, Any], list[str]]:
-    """Return a recipe with the ranges that the file of ``robot`` (a name or path) has for training, and sentences.
+    """Return a recipe whose ranges hold those that the file of ``robot`` (a name or path) has for training; sentences.
 
-    A file that is missing is refused when it is needed, as in any recipe.
+    The recipe's ranges are widened and never narrowed: a policy that has seen only what an identification leaves
+    uncertain does not pass its proof, which asks for margins of delay, mass and lag for another day, battery or
+    payload (docs/loop.md has figures). A file that is missing is refused when it is needed, as in any recipe.
 
     Raises:
         UserError: The robot file is refused, or a range is not one that the task allows.
@@ -200,13 +202,19 @@ def with_robots_ranges(recipe: Recipe[Any, Any], robot: str) -> tuple[Recipe[Any
     if not ranges or settings is None:
         return recipe, []
     named = {entry.name for entry in dataclasses.fields(settings)}
-    taken = {name: ends for name, ends in ranges.items() if name in named}
-    own = dataclasses.replace(settings, **taken)
     where = f"{robot}: randomisation"
-    schema.check(own, where)
-    changed = dataclasses.replace(recipe.task_settings, randomisation=own)
-    listed = ", ".join(f"{name} {list(ends)}" for name, ends in taken.items())
-    return dataclasses.replace(recipe, task_settings=changed), [f"Training draws from the robot file's {listed}."]
+    schema.check(dataclasses.replace(settings, **{name: ends for name, ends in ranges.items() if name in named}), where)
+    wider = {}
+    for name, (low, high) in ranges.items():
+        if name in named and (usual := getattr(settings, name)) is not None:
+            ends = min(usual[0], low), max(usual[1], high)
+            if ends != tuple(usual):
+                wider[name] = ends
+    if not wider:
+        return recipe, []
+    changed = dataclasses.replace(recipe.task_settings, randomisation=dataclasses.replace(settings, **wider))
+    listed = ", ".join(f"{name} {list(ends)}" for name, ends in wider.items())
+    return dataclasses.replace(recipe, task_settings=changed), [f"The robot file widens the recipe's ranges: {listed}."]
 
 
 def with_fewer_steps(recipe: Recipe[Any, Any]) -> tuple[Recipe[Any, Any], str]:

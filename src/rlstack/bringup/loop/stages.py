@@ -133,8 +133,7 @@ class RealStages:
                 result = run.resume(folder, shown)
         else:
             shutil.rmtree(folder, ignore_errors=True)
-            words = ["--from", origin, "--robot", str(robot), *_ranges(self.recipe, str(robot)), *self.words]
-            print("The recipe's ranges stay, widened by the robot file's where those are wider.", flush=True)
+            words = ["--from", origin, "--robot", str(robot), *self.words]
             result = train(parse_recipe(self.recipe, words, "rlstack loop").recipe, folder)
         if not result.finished:
             raise KeyboardInterrupt
@@ -153,24 +152,6 @@ class RealStages:
         print("\n" + verified.table(), flush=True)
         reasons = tuple(map(str, verified.verification.failures))
         return Proof(verified.passed, file_sha256(policy), reasons, verified.report)
-
-
-def _ranges(recipe: str, robot: str) -> list[str]:
-    """Return options of `rlstack train` that keep the recipe's ranges, widened by those of a robot file.
-
-    A policy that has seen only what an identification leaves uncertain does not pass: the proof asks for margins of
-    delay, mass and lag all the same, for another day, battery or payload.
-    """
-    from rlstack.robots import load_robot
-    from rlstack.training.recipe import load_recipe
-
-    usual = getattr(load_recipe(recipe).task_settings, "randomisation", None)
-    words = []
-    for name, (low, high) in load_robot(robot).randomisation.items():
-        if (known := getattr(usual, name, None)) is not None:
-            ends = min(known[0], low), max(known[1], high)
-            words += [f"--task-settings.randomisation.{name.replace('_', '-')}", *map(str, ends)]
-    return words
 
 
 def absolute_policy(policy: str) -> str:
