@@ -75,6 +75,9 @@ VERBS: dict[str, Verb] = {
         "find a robot's parameters from recordings, and write a new robot file",
         "bringup.identify_command:Identify",
     ),
+    "excite": Verb(
+        "fly the motion that tells most of a robot's numbers, and record it", "bringup.excite.command:Excite"
+    ),
     "loop": Verb("fly, record, identify, fine-tune, prove, and fly again, with a report", "bringup.loop.command:Loop"),
     "demo record": Verb(
         "record demonstrations of a manipulation task: by its expert, a policy or by hand",

@@ -13,7 +13,7 @@ import torch
 
 from rlstack.errors import UserError
 from rlstack.policies import load_policy
-from rlstack.resources import share_directories
+from rlstack.robots.spec import robot_files
 from rlstack.training import run
 from rlstack.training.algorithms.rlpd import RLPD, RLPDSettings
 from rlstack.training.command import parse_recipe
@@ -40,10 +40,8 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def heavier(folder: Path) -> str:
     """Write the file of a crazyflie with a third more mass, and return its path."""
-    own = next(path for root in share_directories() for path in (root / "src/rlstack/robots").glob("crazyflie.yaml"))
-    text = re.sub(r"mass_kg: 0.027 ", "mass_kg: 0.035 ", own.read_text()).replace(
-        "name: crazyflie\n", "name: heavier\n"
-    )
+    own = robot_files()["crazyflie"].read_text()
+    text = re.sub(r"mass_kg: 0.027 ", "mass_kg: 0.035 ", own).replace("name: crazyflie\n", "name: heavier\n")
     (folder / "heavier.yaml").write_text(text)
     return str(folder / "heavier.yaml")
 
@@ -126,7 +124,7 @@ def test_what_weights_cannot_be_taken_from_is_refused(first: Path, mlp: Trained,
     with pytest.raises(UserError, match=r"policy.onnx is a policy file, which has no critics, and ppo needs them"):
         read_origin(str(mlp.folder / "policy.onnx"), "ppo")
     with pytest.raises(
-        UserError, match=r"cannot start from another run's weights; these can: apg, ppo, rlpd, sac, wsrl"
+        UserError, match=r"cannot start from another run's weights; these can: apg, h2o, ppo, rlpd, ro2o, sac, wsrl"
     ):
         read_origin(str(first), "bc")
     with pytest.raises(UserError, match=r"is not a run: it has no checkpoint.pt"):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 from rlstack.errors import UserError
 from rlstack.progress import working
+
+if TYPE_CHECKING:
+    from rlstack.identification.identify import Identification
 
 
 @dataclass(frozen=True)
@@ -97,11 +100,15 @@ def known_values(given: tuple[str, ...]) -> dict[str, float]:
     return found
 
 
-def described(found: object) -> str:
+def described(found: Identification) -> str:
     """Return the parameters as text: old and new value, interval, and what could not be told and why."""
-    from rlstack.identification.identify import Identification
+    from rlstack.bringup.kind_deployment import deployment_of
 
-    assert isinstance(found, Identification)
+    if (untold := _untold(found)) and deployment_of(found.robot).EXCITES:
+        flown = f"rlstack excite --policy POLICY --robot FILE --for {' '.join(untold)}"
+        advice = ["", f"`{flown}` flies and records the motion that tells most of them."]
+    else:
+        advice = []
     rows = [["parameter", "file", "now", "90% interval", ""]]
     reasons = []
     for one in found.estimates.values():
@@ -112,15 +119,18 @@ def described(found: object) -> str:
             reasons.append(f"{one.parameter.name} is not told: {one.why}.")
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
     table = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths)).rstrip() for row in rows]
-    return "\n".join([*table, *([""] if reasons else []), *reasons])
+    return "\n".join([*table, *([""] if reasons else []), *reasons, *advice])
 
 
-def as_data(found: object) -> dict[str, object]:
+def _untold(found: Identification) -> list[str]:
+    """Return the names of the parameters that a motion could have told and the recording did not."""
+    return [one.parameter.name for one in found.estimates.values() if one.verdict == "kept" and not one.parameter.given]
+
+
+def as_data(found: Identification) -> dict[str, object]:
     """Return the figures of an identification as plain data."""
     from rlstack.identification.gap import HORIZONS_S
-    from rlstack.identification.identify import Identification
 
-    assert isinstance(found, Identification)
     return {
         "robot": found.robot.name,
         "bags": [str(recorded.path) for recorded in found.recordings],

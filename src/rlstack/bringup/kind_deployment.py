@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,6 +14,7 @@ from rlstack.bringup.goal_steps import GoalStep
 from rlstack.bringup.node_process import Parameter
 from rlstack.bringup.robot_group import Point, RobotGroup
 from rlstack.errors import UserError
+from rlstack.interfaces.backend import Signals
 from rlstack.kinds import find_kind
 from rlstack.policies import Contract, find_policy, load_policy
 from rlstack.policies.served.settings import server_settings
@@ -150,6 +151,8 @@ class KindDeployment:
     """The :class:`DeployOptions` that it accepts."""
     AFTER_POLICY: ClassVar[str] = "the guard takes over"
     """What happens when its policy node ends."""
+    EXCITES: ClassVar[bool] = False
+    """Whether `rlstack excite` has motions for it."""
 
     def __init__(self, robot: Any) -> None:
         self.robot = robot
@@ -309,3 +312,22 @@ def checked_point(goal: Sequence[float]) -> Point:
         raise UserError(f"The goal {list(goal)} is not allowed: give three finite numbers x y z in metres.")
     x, y, z = map(float, goal)
     return x, y, z
+
+    def exciting_goals(self, seconds: float, rng: np.random.Generator) -> list[GoalStep]:
+        """Return goals for a run of ``seconds``, drawn from the motions that tell the robot's numbers.
+
+        Raises:
+            UserError: Robots of this kind have none.
+        """
+        raise UserError(
+            f"rlstack excite is for quadrotors so far: {self.robot.name} is a {self.robot.kind}. Record the motions"
+            " that `rlstack identify` names."
+        )
+
+    def rehearsal_start(self) -> Mapping[str, Any] | None:
+        """Return the state in which a rehearsed run begins; None: at rest on the ground."""
+        return None
+
+    def is_safe(self, signals: Signals) -> bool:
+        """Return whether a rehearsed run is well within the robot's limits, by its measurements."""
+        return True

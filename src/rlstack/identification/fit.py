@@ -143,8 +143,8 @@ def fit(
         if calm >= 2:  # the noise and the weights have settled as well
             break
     noise = _noise(problem, at, kept, noise)
-    covariance = _covariance(problem, at, noise, kept)
-    return Fit(parameters, states, covariance, noise, kept, iterations, _correlation(problem, at.residual, kept))
+    spread = covariance(problem, at, noise, kept)
+    return Fit(parameters, states, spread, noise, kept, iterations, _correlation(problem, at.residual, kept))
 
 
 def _require_finite(residual: Array) -> None:
@@ -217,12 +217,18 @@ def _step(problem: Problem, at: Linearised, weight: Array, departure: Array, dam
     return change, moves
 
 
-def _covariance(problem: Problem, at: Linearised, noise: Array, kept: NDArray[np.bool_]) -> Array:
-    """Return the parameters' covariance: for each, the larger one of two.
+def covariance(problem: Problem, at: Linearised, noise: Array, kept: NDArray[np.bool_]) -> Array:
+    """Return the parameters' covariance (P, P): for each, the larger one of two.
 
     The normal matrix' inverse is right where residuals are white. The other is estimated from how much the segments
     disagree (clustered "sandwich", White 1980, Liang and Zeger 1986), so it holds for residuals that are correlated
     within a segment, as those of filtered odometry, or of a model that is not quite the robot.
+
+    Args:
+        problem: The problem.
+        at: Its residuals at the estimate.
+        noise: (channels,) standard deviations.
+        kept: (S,) segments that count.
     """
     weight = _weights(problem, at.residual, noise, kept)
     inverse, across, pull, residual, of_parameters = _reduced(problem, at, weight, 0.0)

@@ -86,7 +86,7 @@ def gap_report(robot: RobotSpec, recordings: Sequence[Recorded], known: Mapping[
     """Return how far a robot file's prediction is from its recordings, over the whole of them."""
     kind: KindIdentification = find_kind(robot.kind).load("identification")
     model = kind.model(robot, recordings)
-    values, _ = _with_known(model, known)
+    values, _, _ = starting_point(model, known)
     return model, gap_of(model, values, list(recordings), held_out=False)
 
 
@@ -112,9 +112,9 @@ def identify(
     kind: KindIdentification = find_kind(robot.kind).load("identification")
     kind.check(robot)
     model = kind.model(robot, recordings)
-    values, fixed = _with_known(model, known or {})
+    values, fixed, free = starting_point(model, known or {})
     file = np.array([parameter.value for parameter in model.parameters])
-    topic = _topic(model)
+    topic = reference_topic(model)
     windows = kept_windows(model, windows_of(list(recordings), topic, kind.segments_s[-1], held_out=False))
     moving_s = len(windows) * kind.segments_s[-1]
     if moving_s < LEAST_MOTION_S:
@@ -122,7 +122,6 @@ def identify(
             f"{', '.join(str(one.path) for one in recordings)}: {moving_s:.1f} s are in free motion under commands, and"
             f" at least {LEAST_MOTION_S:g} s are needed: record {model.parameters[-1].manoeuvre}."
         )
-    free = [k for k, parameter in enumerate(model.parameters) if k not in fixed and not parameter.given]
     centre, estimated = file.copy(), values.copy()
     found, pieces = None, windows
     reasons: dict[int, str] = {}
@@ -138,7 +137,7 @@ def identify(
             found = fit(problem, problem.start, model.states(pieces), inward)
             estimated = problem.values(found.parameters)
         assert found is not None
-        halves = dict(zip(free, _half_widths(model, free, found).tolist()))
+        halves = dict(zip(free, half_widths(model, free, found.deviation).tolist()))
         lengths = kind.segments_s[-1:]
         if widths:  # the last fit, without what is not told: intervals still allow for that
             widths = {k: max(half, widths[k]) for k, half in halves.items()}
@@ -194,15 +193,24 @@ def _unexplained(model: MotionModel, windows: Windows, found: Fit) -> float:
     return worst
 
 
-def _topic(model: MotionModel) -> str:
+def reference_topic(model: MotionModel) -> str:
+    """Return the topic that has the measurements."""
     return (SENSED.get(model.reference) or COMMANDED[model.reference]).topic
 
 
-def _with_known(model: MotionModel, known: Mapping[str, float]) -> tuple[Array, set[int]]:
-    """Return the file's values, with the known and the observed ones in place, and the indices of the known."""
+def starting_point(model: MotionModel, known: Mapping[str, float]) -> tuple[Array, set[int], list[int]]:
+    """Return where a fit begins.
+
+    Returns:
+        The file's values (P,), with the known and the observed ones in place; the indices of the known ones; the
+        indices of those that are fitted.
+
+    Raises:
+        UserError: A known parameter does not exist, or cannot have that value.
+    """
     names = [parameter.name for parameter in model.parameters]
     values = np.array([one.value if one.observed is None else one.observed for one in model.parameters])
-    fixed = set()
+    fixed: set[int] = set()
     for name, value in known.items():
         if name not in names:
             raise unknown_name("parameter for --known", name, names)
@@ -213,12 +221,13 @@ def _with_known(model: MotionModel, known: Mapping[str, float]) -> tuple[Array, 
             raise UserError(f"--known {name}={value:g} is not allowed: must be {above} {parameter.unit}.".strip())
         values[k] = value
         fixed.add(k)
-    return values, fixed
+    return values, fixed, [k for k, one in enumerate(model.parameters) if k not in fixed and not one.given]
 
 
-def _half_widths(model: MotionModel, free: Sequence[int], found: Fit) -> Array:
+def half_widths(model: MotionModel, free: Sequence[int], deviation: Array) -> Array:
+    """Return the half widths (free,) of the 90% intervals of parameters with standard deviations ``deviation``."""
     floor = np.array([model.parameters[k].floor for k in free])
-    return np.asarray(Z90 * np.hypot(found.deviation, floor))
+    return np.asarray(Z90 * np.hypot(deviation, floor))
 
 
 def _partners(model: MotionModel) -> set[str]:

@@ -9,11 +9,12 @@ from typing import Annotated, Any
 
 import tyro
 
+from rlstack.bringup.flight_options import FlightOptions
 from rlstack.errors import UserError
 
 
 @dataclass(frozen=True)
-class Loop:
+class Loop(FlightOptions):
     """Fly, record, identify, fine-tune, prove, and fly again; a page tells what each turn changed.
 
     Each turn flies the proven policy to goals that step and records it, finds the robot's numbers in all flights so
@@ -30,22 +31,8 @@ class Loop:
     the recipe."""
     turns: int = 2
     """Number of turns."""
-    flown: Annotated[str, tyro.conf.arg(metavar="FILE")] = ""
-    """The robot file that the simulator flies, which stands for the real robot; default: --robot."""
-    backend: str = "mujoco"
-    """What is flown: a simulator, the driver of a real robot, or topics, as for `rlstack up deploy`."""
-    uri: str = ""
-    """Where the driver of a real robot finds it."""
-    remap: tuple[str, ...] = ()
-    """Topic remappings, each ours:=theirs."""
-    tether: float = 1.0
-    """Limit the guard's speeds, accelerations and geofence to this share of the robot's."""
     seconds: float = 60.0
     """Length of each flight, s of the robot's time."""
-    lock_step: bool = False
-    """Let the simulator's time wait for every command."""
-    real_time_factor: float = 1.0
-    """Simulated seconds per second (simulators only)."""
     known: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE ...")] = ()
     """What was measured otherwise, as for `rlstack identify`."""
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="FIELD=VALUE ...")] = ()
@@ -63,7 +50,7 @@ class Loop:
         from rlstack.bringup.loop.page import table
         from rlstack.bringup.loop.stages import RealStages, absolute_policy, first_policy
         from rlstack.bringup.loop.turns import PAGE, SUMMARY, Plan, opened, run_turns
-        from rlstack.bringup.robot_group import absolute_file, is_simulator
+        from rlstack.bringup.robot_group import absolute_file
         from rlstack.robots import load_robot
         from rlstack.training.command import import_torch
         from rlstack.training.recipe import load_recipe
@@ -76,22 +63,7 @@ class Loop:
         robot = absolute_file(self.robot or recipe.robot)
         spec, known = load_robot(robot), known_values(self.known)
         policy = absolute_policy(self.policy) if self.policy else first_policy(self.recipe)
-        flown = absolute_file(self.flown) if self.flown else ""
-        if flown:
-            load_robot(flown)
-            if not is_simulator(self.backend):
-                raise UserError("--flown is for simulators: a real robot is what it is.")
-        flight: dict[str, Any] = {
-            "backend": self.backend,
-            "flown": flown,
-            "namespace": spec.name if self.backend != "topics" else "",
-            "seconds": self.seconds,
-            "uri": self.uri,
-            "remap": self.remap,
-            "tether": self.tether,
-            "lock_step": self.lock_step,
-            "real_time_factor": self.real_time_factor,
-        }
+        flight = {**self.flight(spec), "seconds": self.seconds}
         proof: dict[str, Any] = {"replay": False}
         if self.backends:
             proof["backends"] = tuple(filter(None, self.backends.split(",")))

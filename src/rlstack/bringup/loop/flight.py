@@ -56,6 +56,7 @@ def fly(
     namespace: str = "",
     seconds: float = 60.0,
     seed: int = 0,
+    steps: Sequence[GoalStep] | None = None,
     **options: Any,
 ) -> Flown:
     """Fly a policy that is proven, or drive it, to goals that step, and record it.
@@ -71,6 +72,7 @@ def fly(
         namespace: Of the robot's topics; empty: its name.
         seconds: How long the policy commands, s.
         seed: Of the goals and of the simulated sensors' noise.
+        steps: The goals; None: those of the robot's kind.
         options: More arguments of :func:`rlstack.bringup.deploy.checked_deployment`.
 
     Raises:
@@ -90,7 +92,7 @@ def fly(
     prepare_environment()
     space = next(one.namespace for one in system.processes if one.node_name == "guard")
     deployment = deployment_of(load_robot(robot))
-    steps = deployment.goal_steps(seconds, seed)
+    steps = deployment.goal_steps(seconds, seed) if steps is None else steps
     monitor = Monitor([space], kind_topics(deployment.robot).observed)
     goals, watch = _Goals(space), _Watch(steps, seconds)
     supervisor, started = Supervisor(system), time.monotonic()

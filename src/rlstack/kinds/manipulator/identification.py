@@ -52,8 +52,6 @@ _AT_LEAST = 0.05
 _MOVES = "joint targets that step by 0.3 rad and more every second, each joint in its turn and all together"
 _SLOW = "slow motions with reversals of every joint"
 _DRIVE = ("stiffness", "damping", "armature")
-_DRIVE_FIELDS = slice(5, 8)
-"""Of :class:`rlstack.robots.joints.RevoluteJoint` and ``PrismaticJoint``, likewise named."""
 
 
 class ArmMotion(MotionModel):
@@ -221,11 +219,12 @@ def _parameters(robot: Manipulator, inertia: Array) -> list[Parameter]:
         joint = robot.drives[k]
         slides = joint.type == "prismatic"
         per, mass, effort = ("N/m", "kg", "N") if slides else ("N m/rad", "kg m^2", "N m")
-        keys = [field.name for field in dataclasses.fields(robot.joints[k])][_DRIVE_FIELDS]
-        for what, unit, key in zip(_DRIVE[:2], (per, per.replace("/", " s/")), keys):
+        fields = [field.name for field in dataclasses.fields(robot.joints[k])]
+        keys = {what: next(name for name in fields if name.startswith(f"{what}_")) for what in _DRIVE}
+        for what, unit in zip(_DRIVE[:2], (per, per.replace("/", " s/"))):
             # a drive without damping can be told to have some, whose logarithm needs a start
             value = max(float(getattr(joint, what)), 1e-3 * joint.stiffness)
-            found.append(Parameter(f"{what}_{joint.name}", unit, value, ("joints", k, key), **factor))
+            found.append(Parameter(f"{what}_{joint.name}", unit, value, ("joints", k, keys[what]), **factor))
         share: dict[str, Any] = {"logarithmic": False, "least": 0.0}
         own = max(0.1 * joint.armature, 0.02 * float(moment))
         found.append(
@@ -233,7 +232,7 @@ def _parameters(robot: Manipulator, inertia: Array) -> list[Parameter]:
                 f"armature_{joint.name}",
                 mass,
                 joint.armature,
-                ("joints", k, keys[2]),
+                ("joints", k, keys["armature"]),
                 prior=float(moment),
                 needed=own,
                 manoeuvre=_MOVES,

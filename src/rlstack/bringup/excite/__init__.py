@@ -1,0 +1,1 @@
+"""`rlstack excite`: a motion that tells a robot's numbers, chosen by what it would tell, and flown."""
