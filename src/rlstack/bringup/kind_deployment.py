@@ -251,6 +251,25 @@ class KindDeployment:
             " commands do the same one by one: up deploy --record, identify, train --from, verify."
         )
 
+    def exciting_goals(self, seconds: float, rng: np.random.Generator) -> list[GoalStep]:
+        """Return goals for a run of ``seconds``, drawn from the motions that tell the robot's numbers.
+
+        Raises:
+            UserError: Robots of this kind have none.
+        """
+        raise UserError(
+            f"rlstack excite is for quadrotors so far: {self.robot.name} is a {self.robot.kind}. Record the motions"
+            " that `rlstack identify` names."
+        )
+
+    def rehearsal_start(self) -> Mapping[str, Any] | None:
+        """Return the state in which a rehearsed run begins; None: at rest on the ground."""
+        return None
+
+    def is_safe(self, signals: Signals) -> bool:
+        """Return whether a rehearsed run is well within the robot's limits, by its measurements."""
+        return True
+
     # RViz
 
     @property
@@ -312,22 +331,3 @@ def checked_point(goal: Sequence[float]) -> Point:
         raise UserError(f"The goal {list(goal)} is not allowed: give three finite numbers x y z in metres.")
     x, y, z = map(float, goal)
     return x, y, z
-
-    def exciting_goals(self, seconds: float, rng: np.random.Generator) -> list[GoalStep]:
-        """Return goals for a run of ``seconds``, drawn from the motions that tell the robot's numbers.
-
-        Raises:
-            UserError: Robots of this kind have none.
-        """
-        raise UserError(
-            f"rlstack excite is for quadrotors so far: {self.robot.name} is a {self.robot.kind}. Record the motions"
-            " that `rlstack identify` names."
-        )
-
-    def rehearsal_start(self) -> Mapping[str, Any] | None:
-        """Return the state in which a rehearsed run begins; None: at rest on the ground."""
-        return None
-
-    def is_safe(self, signals: Signals) -> bool:
-        """Return whether a rehearsed run is well within the robot's limits, by its measurements."""
-        return True

@@ -32,6 +32,10 @@ _TICKS = (topics.ODOM, topics.IMU, topics.JOINT_STATES)
 _LATE_S = 0.01
 """A command that comes later than this after its observation is told of."""
 
+_JITTER_S = 0.003
+"""Likewise times of commands that vary by more than this: a step of the rotor speeds that counts from 3 ms too early
+turns a small quadrotor by half a radian within a second."""
+
 SHORTEST_S = 5.0
 """Least duration of a recording."""
 
@@ -239,7 +243,13 @@ def _on_one_clock(
                 )
             elif topic in COMMANDS and ticks:
                 answered, seconds = seconds, _arrivals(arrived, at, ticks, first)
-                late_s = np.quantile(seconds - answered, [0.5, 0.95])
+                early, *late_s = np.quantile(seconds - answered, [0.05, 0.5, 0.95])
+                if late_s[1] - early > _JITTER_S:
+                    notes.append(
+                        f"{topic} came after times that vary by {1e3 * (late_s[1] - early):.0f} ms, and when the robot"
+                        " took it is known no better: fast turns are predicted worse for that. Record a simulator in"
+                        " lock step (--lock-step)."
+                    )
                 if late_s[1] > _LATE_S:
                     notes.append(
                         f"{topic} came {1e3 * late_s[0]:.0f} ms after the observations that it answers, and one in"

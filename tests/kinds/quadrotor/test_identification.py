@@ -16,8 +16,9 @@ from rlstack import cli
 from rlstack.control.hover import HoverController, HoverGains
 from rlstack.errors import UserError
 from rlstack.identification.identify import gap_report, identify, read_all
+from rlstack.identification.motion_model import Estimate
 from rlstack.identification.recorded import Recorded, Track
-from rlstack.kinds.quadrotor.identification import IDENTIFICATION, thrust_coefficients
+from rlstack.kinds.quadrotor.identification import IDENTIFICATION, _parameters, thrust_coefficients
 from rlstack.kinds.quadrotor.identification_rotors import RotorHistory, commanded_range
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.robots import load_robot
@@ -177,3 +178,20 @@ def test_the_rotors_range_is_the_files_unless_commands_show_another_one() -> Non
 def test_a_robot_that_takes_rates_is_refused() -> None:
     with pytest.raises(UserError, match="takes rates and thrust"):
         IDENTIFICATION.check(load_quadrotor("crazyflie_rates"))
+
+
+@pytest.mark.parametrize(("power", "falls"), [(2.003, False), (2.3, True)])
+def test_a_power_just_above_two_is_that_of_a_square(power: float, falls: bool) -> None:
+    robot = load_quadrotor("crazyflie")
+    thrust, interval = (
+        float(robot.rotor_model.thrust(np.array(robot.hover_speed_rad_s))),
+        (power - 0.004, power + 0.004),
+    )
+    found = {}
+    for one in _parameters(robot):
+        value = {"thrust": thrust, "thrust_power": power}.get(one.name, one.value)
+        told = one.name in ("thrust", "thrust_power")
+        ends = interval if one.name == "thrust_power" else (value, value)
+        found[one.name] = Estimate(one, value, ends if told else None, "told" if told else "kept")
+    (edit,) = IDENTIFICATION.edits(robot, found, str)
+    assert isinstance(edit.value, list) and (edit.value[1] < -1e-12) == falls

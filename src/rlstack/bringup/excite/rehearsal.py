@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rlstack.arrays import Array
 from rlstack.bringup.goal_steps import GoalStep
 from rlstack.bringup.kind_deployment import KindDeployment
 from rlstack.errors import UserError
@@ -74,7 +75,7 @@ class Rehearsal:
 
 
 def _recorded(rows: Sequence[dict[str, np.ndarray]], period_s: float) -> Recorded:
-    at_s = period_s * np.arange(len(rows))
+    at_s: Array = np.asarray(period_s * np.arange(len(rows)))
     topics: dict[str, dict[str, np.ndarray]] = {}
     for name in rows[0]:
         topic = (SENSED.get(name) or COMMANDED[name]).topic

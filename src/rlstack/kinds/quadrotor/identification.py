@@ -59,6 +59,9 @@ _LONGEST_DELAY_S = 0.05
 
 _CURVE, _CENTRE = ("thrust", "thrust_power"), ("centre_x", "centre_y")
 
+_ALIKE = 0.01
+"""A power above the largest one of a rising curve by less than this, or than three half widths, counts as that one."""
+
 _STEPS = "goals that step by a metre and more in all three directions"
 _TURNS = "goals that step sideways together with the heading, so that it rolls, pitches and yaws at once"
 _CLIMBS = "fast climbs and descents"
@@ -230,6 +233,18 @@ def thrust_coefficients(robot: Quadrotor, thrust: Array, power: Array) -> Array:
     return np.stack([scale * file[0], c1, scale * file[2] + further / speed**2], axis=-1)
 
 
+def _largest_power(robot: Quadrotor, thrust: float, speed_min: float) -> float:
+    """Return the largest power with which the thrust rises all the way from ``speed_min``, rad/s.
+
+    That of c2 alone is 2, and a fit of such rotors ends as often above it as below.
+    """
+    _, c1, c2 = thrust_coefficients(robot, np.array(thrust), np.array(_power(robot)))
+    share = speed_min / robot.hover_speed_rad_s
+    if share >= 0.5:
+        return np.inf
+    return _power(robot) + float(c1 + 2.0 * speed_min * c2) * robot.hover_speed_rad_s / (thrust * (1.0 - 2.0 * share))
+
+
 def _power(robot: Quadrotor) -> float:
     """Return the power of the speed with which the file's thrust rises at its hover speed: 2 for c2 alone."""
     _, c1, c2 = robot.rotor_model.thrust_coefficients
@@ -330,9 +345,14 @@ class QuadrotorIdentification(KindIdentification):
             if estimate.verdict != "kept" and place and name not in (*_CURVE, *_CENTRE):
                 found.append(Edit(place, estimate.value, says(name)))
         if changed := [name for name in _CURVE if estimates[name].verdict != "kept"]:
-            values = [np.array(estimates[name].value) for name in _CURVE]
+            thrust, power = (estimates[name].value for name in _CURVE)
+            low = estimates["speed_min"].value if "speed_min" in estimates else robot.rotor_model.speed_min_rad_s
+            most = _largest_power(robot, thrust, low)
+            if most < power < most + max(3.0 * power * estimates["thrust_power"].half_width, _ALIKE):
+                power = most
+            curve = thrust_coefficients(robot, np.array(thrust), np.array(power))
             noted = "; ".join(map(says, changed))
-            found.append(Edit(estimates["thrust"].parameter.place, thrust_coefficients(robot, *values).tolist(), noted))
+            found.append(Edit(estimates["thrust"].parameter.place, curve.tolist(), noted))
         shift = [estimates[name].value if estimates[name].verdict == "told" else 0.0 for name in _CENTRE]
         if any(shift):
             for number, rotor in enumerate(robot.rotors):
