@@ -75,10 +75,10 @@ def test_a_recording_of_it_tells_what_was_expected(chosen: Design, policy: Path)
         ({"record": "."}, "--record: . exists already"),
         ({"known": ("mass",)}, "--known mass is not allowed"),
         (
-            {"wanted": ("mass",), "seconds": 10.0, "candidates": 1},
-            "--for mass is not allowed, no motion tells it: odometry tells",
+            {"tell": ("mass",), "seconds": 10.0, "candidates": 1},
+            "--tell mass is not allowed, no motion tells it: odometry tells",
         ),
-        ({"wanted": ("inertia_w",), "seconds": 10.0, "candidates": 1}, "Unknown parameter for --for 'inertia_w'"),
+        ({"tell": ("inertia_w",), "seconds": 10.0, "candidates": 1}, "Unknown parameter for --tell 'inertia_w'"),
         ({"backend": "topics", "flown": "crazyflie"}, "--flown is for simulators"),
     ],
 )

@@ -105,7 +105,7 @@ def described(found: Identification) -> str:
     from rlstack.bringup.kind_deployment import deployment_of
 
     if (untold := _untold(found)) and deployment_of(found.robot).EXCITES:
-        flown = f"rlstack excite --policy POLICY --robot FILE --for {' '.join(untold)}"
+        flown = f"rlstack excite --policy POLICY --robot FILE --tell {' '.join(untold)}"
         advice = ["", f"`{flown}` flies and records the motion that tells most of them."]
     else:
         advice = []

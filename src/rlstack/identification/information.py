@@ -63,8 +63,8 @@ def information(
             other = next((one for one in model.parameters if one.name == name), None)
             if other is not None:
                 why = other.given if other.observed is None else "it is read off the commands"
-                raise UserError(f"--for {name} is not allowed, no motion tells it: {why or '--known gives it'}.")
-            raise unknown_name("parameter for --for", name, names)
+                raise UserError(f"--tell {name} is not allowed, no motion tells it: {why or '--known gives it'}.")
+            raise unknown_name("parameter for --tell", name, names)
     windows = windows_of([rehearsal], reference_topic(model), kind.segments_s[-1], held_out=False)
     pieces = kept_windows(model, windows)
     if not len(pieces):
@@ -73,6 +73,7 @@ def information(
     at = problem.linearise(problem.start, model.states(pieces))
     at = replace(at, residual=0.0 * at.residual)  # as after the fit: what is left is the sensors' noise alone
     spread = covariance(problem, at, problem.noise, np.ones(len(pieces), dtype=bool))
+    spread = spread * len(pieces) / max(len(pieces) - len(free), 1)  # the scatter of few segments is known roughly
     chosen = [names.index(name) for name in wanted] or list(range(len(free)))
     needed = np.array([model.parameters[free[k]].needed for k in chosen])
     block = spread[np.ix_(chosen, chosen)] / np.outer(needed, needed)

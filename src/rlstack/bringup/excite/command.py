@@ -28,8 +28,8 @@ class Excite(FlightOptions):
     """The verified policy that flies: a file, or the name of a released one."""
     robot: str = ""
     """The robot file: a name or file; default: the robot that the policy was trained for."""
-    wanted: Annotated[tuple[str, ...], tyro.conf.arg(name="for", metavar="NAME ...")] = ()
-    """Parameters that count, such as inertia_z torque; default: all that a recording can tell."""
+    tell: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ()
+    """Parameters that the motion is to tell, such as inertia_z torque; default: all that a recording can tell."""
     record: Annotated[str, tyro.conf.arg(metavar="FOLDER")] = ""
     """The recording's folder, which must not exist yet; default: bags/ROBOT_excited."""
     preview: bool = False
@@ -66,7 +66,7 @@ class Excite(FlightOptions):
             raise UserError(f"--record: {bag} exists already: give a folder that does not exist yet.")
         flight = self.flight(spec)
         how: dict[str, Any] = {"seconds": self.seconds, "candidates": self.candidates, "seed": self.seed}
-        found = design(deployment_of(spec), policy, known, self.wanted, progress=StageLines(after_s=5.0), **how)
+        found = design(deployment_of(spec), policy, known, self.tell, progress=StageLines(after_s=5.0), **how)
         print(told(found), flush=True)
         if self.preview:
             return 0
@@ -97,5 +97,5 @@ def told(found: Design) -> str:
     safe, count = found.candidates
     lines.append(f"The most telling of {safe} safe motions of {count}.")
     if untold := found.told.untold:
-        lines.append(f"It would not tell {', '.join(untold)}: make it longer (--seconds), or ask for those (--for).")
+        lines.append(f"It would not tell {', '.join(untold)}: make it longer (--seconds), or ask for those (--tell).")
     return "\n".join(lines)
