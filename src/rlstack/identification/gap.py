@@ -12,7 +12,6 @@ from rlstack.errors import UserError
 from rlstack.identification.motion_model import MotionModel, Windows
 from rlstack.identification.recorded import Recorded
 from rlstack.identification.shooting import HELD_OUT_S, kept_windows, windows_of
-from rlstack.interfaces.signals import COMMANDED, SENSED
 
 HORIZONS_S = (0.1, 0.25, 0.5, 1.0)
 """How far ahead the motion is predicted, without feedback, from the measured state."""
@@ -51,8 +50,7 @@ def gap_of(model: MotionModel, values: Array, recordings: list[Recorded], *, hel
     Raises:
         UserError: No window of that length has free motion.
     """
-    topic = (SENSED.get(model.reference) or COMMANDED[model.reference]).topic
-    windows = kept_windows(model, windows_of(recordings, topic, HELD_OUT_S, held_out=held_out))
+    windows = kept_windows(model, windows_of(recordings, model.topic, HELD_OUT_S, held_out=held_out))
     if not len(windows):
         raise UserError(
             f"No second of the recording is free of gaps, rest and contact, so no prediction over {HELD_OUT_S:g} s can"

@@ -16,7 +16,6 @@ from rlstack.identification.gap import Gap, gap_of
 from rlstack.identification.motion_model import Z90, Estimate, KindIdentification, MotionModel, Windows
 from rlstack.identification.recorded import Recorded, read_recording
 from rlstack.identification.shooting import CYCLE_S, HELD_OUT_S, Shooting, kept_windows, windows_of
-from rlstack.interfaces.signals import COMMANDED, SENSED
 from rlstack.kinds import find_kind
 from rlstack.robots import RobotSpec
 
@@ -114,8 +113,7 @@ def identify(
     model = kind.model(robot, recordings)
     values, fixed, free = starting_point(model, known or {})
     file = np.array([parameter.value for parameter in model.parameters])
-    topic = reference_topic(model)
-    windows = kept_windows(model, windows_of(list(recordings), topic, kind.segments_s[-1], held_out=False))
+    windows = kept_windows(model, windows_of(list(recordings), model.topic, kind.segments_s[-1], held_out=False))
     moving_s = len(windows) * kind.segments_s[-1]
     if moving_s < LEAST_MOTION_S:
         raise UserError(
@@ -129,7 +127,7 @@ def identify(
     widths: dict[int, float] = {}
     while True:
         for length in lengths:
-            pieces = kept_windows(model, windows_of(list(recordings), topic, length, held_out=False))
+            pieces = kept_windows(model, windows_of(list(recordings), model.topic, length, held_out=False))
             problem = Shooting(model, pieces, estimated, free)
             if progress is not None:
                 progress(f"{len(pieces)} segments of {length:g} s, {len(free)} parameters")
@@ -191,11 +189,6 @@ def _unexplained(model: MotionModel, windows: Windows, found: Fit) -> float:
         if moved > _MOVES * channel.noise:
             worst = max(worst, float(noise / moved) ** 2)
     return worst
-
-
-def reference_topic(model: MotionModel) -> str:
-    """Return the topic that has the measurements."""
-    return (SENSED.get(model.reference) or COMMANDED[model.reference]).topic
 
 
 def starting_point(model: MotionModel, known: Mapping[str, float]) -> tuple[Array, set[int], list[int]]:

@@ -10,7 +10,7 @@ import numpy as np
 from rlstack.arrays import Array
 from rlstack.errors import UserError, unknown_name
 from rlstack.identification.fit import covariance
-from rlstack.identification.identify import half_widths, reference_topic, starting_point
+from rlstack.identification.identify import half_widths, starting_point
 from rlstack.identification.motion_model import KindIdentification, Parameter
 from rlstack.identification.recorded import Recorded
 from rlstack.identification.shooting import Shooting, kept_windows, windows_of
@@ -65,7 +65,7 @@ def information(
                 why = other.given if other.observed is None else "it is read off the commands"
                 raise UserError(f"--tell {name} is not allowed, no motion tells it: {why or '--known gives it'}.")
             raise unknown_name("parameter for --tell", name, names)
-    windows = windows_of([rehearsal], reference_topic(model), kind.segments_s[-1], held_out=False)
+    windows = windows_of([rehearsal], model.topic, kind.segments_s[-1], held_out=False)
     pieces = kept_windows(model, windows)
     if not len(pieces):
         raise UserError("The motion has no segment in which the robot moves freely under commands: make it longer.")

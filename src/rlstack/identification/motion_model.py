@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rlstack.arrays import Array
 from rlstack.identification.recorded import Recorded
+from rlstack.interfaces.signals import signal_named
 from rlstack.robots import Sensor
 
 Z90 = 1.6449
@@ -122,6 +123,26 @@ class Windows:
     def __len__(self) -> int:
         return len(self.first)
 
+    def cut(self, arrays: Sequence[Array]) -> Array:
+        """Return the windows' measurements (S, K, ...) of arrays (n, ...), one for each recording."""
+        within = np.arange(self.count)
+        return np.stack([arrays[number][first + within] for number, first in zip(self.recording, self.first)])
+
+    def commanded(self, time_s: Sequence[Array], sent_s: Sequence[Array], silent_s: float) -> NDArray[np.bool_]:
+        """Return (S,) in which windows, and just before, commands were never further apart than ``silent_s``.
+
+        Args:
+            time_s: (n,) of the measurements of each recording, s.
+            sent_s: (m,) of its commands, s.
+            silent_s: Time without a command after which nobody commands, s.
+        """
+        found = []
+        for number, first in zip(self.recording, self.first):
+            begin, end = time_s[number][first], time_s[number][first + self.count - 1]
+            inside = sent_s[number][slice(*np.searchsorted(sent_s[number], [begin - silent_s, end]))]
+            found.append(len(inside) > 1 and float(np.diff(inside).max()) < silent_s)
+        return np.array(found, dtype=bool)
+
 
 class MotionModel(ABC):
     """Predicts the measurements of windows of recordings; one for a robot and its recordings.
@@ -136,6 +157,11 @@ class MotionModel(ABC):
     """In the order of a measurement's rows."""
     state_steps: Array
     """(n,) steps of finite differences of an initial state."""
+
+    @property
+    def topic(self) -> str:
+        """The topic of the reference."""
+        return signal_named(self.reference).topic
 
     @abstractmethod
     def states(self, windows: Windows) -> Array:
@@ -189,6 +215,11 @@ class Estimate:
             return float("inf")
         low, high = (float(self.parameter.inward(end)) for end in self.interval)
         return 0.5 * (high - low)
+
+    @property
+    def reach(self) -> float:
+        """Three standard deviations, likewise: the half width of a range for training."""
+        return 3.0 / Z90 * self.half_width
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from rlstack.data.bags.bag import Bag
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.messages import NANOSECONDS, NameOrder, stamp_to_ns
-from rlstack.interfaces.signals import COMMANDED, SENSED
+from rlstack.interfaces.signals import signal_named
 from rlstack.interfaces.topics import COMMANDS
 
 APART_S = 0.1
@@ -118,9 +118,9 @@ def read_recording(
     path = Path(path)
     wanted: dict[str, dict[str, str]] = {}
     for name in signals:
-        signal = SENSED.get(name) or COMMANDED[name]
+        signal = signal_named(name)
         wanted.setdefault(signal.topic, {})[name] = signal.field
-    clock = (SENSED.get(reference) or COMMANDED[reference]).topic
+    clock = signal_named(reference).topic
     orders = {name: NameOrder(order) for name, order in (names or {}).items()}
     with Bag(path) as bag:
         if not bag.topics:

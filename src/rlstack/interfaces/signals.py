@@ -207,6 +207,11 @@ def sensed(name: str) -> Signal:
     return SENSED[name]
 
 
+def signal_named(name: str) -> Signal:
+    """Return the sensed or commanded signal called ``name``; raise ``KeyError`` if there is none."""
+    return SENSED.get(name) or COMMANDED[name]
+
+
 def fed(name: str) -> Signal:
     """Return the input ``name`` of a policy for a family: a sensed signal, or one from the robot file.
 

@@ -12,7 +12,7 @@ from rlstack.bringup.goal_steps import GoalStep
 from rlstack.bringup.kind_deployment import KindDeployment
 from rlstack.errors import UserError
 from rlstack.identification.recorded import Recorded, Track
-from rlstack.interfaces.signals import COMMANDED, SENSED
+from rlstack.interfaces.signals import signal_named
 from rlstack.kinds import find_kind
 from rlstack.policies import load_policy
 from rlstack.robots.frames import from_yaw
@@ -78,6 +78,5 @@ def _recorded(rows: Sequence[dict[str, np.ndarray]], period_s: float) -> Recorde
     at_s: Array = np.asarray(period_s * np.arange(len(rows)))
     topics: dict[str, dict[str, np.ndarray]] = {}
     for name in rows[0]:
-        topic = (SENSED.get(name) or COMMANDED[name]).topic
-        topics.setdefault(topic, {})[name] = np.array([row[name] for row in rows])
+        topics.setdefault(signal_named(name).topic, {})[name] = np.array([row[name] for row in rows])
     return Recorded(Path("rehearsal"), {topic: Track(topic, at_s, values) for topic, values in topics.items()})

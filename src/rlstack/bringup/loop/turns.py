@@ -12,9 +12,9 @@ from typing import Any
 from rlstack import schema
 from rlstack.bringup.loop.page import write_page
 from rlstack.bringup.loop.stages import Stages
-from rlstack.bringup.progress_lines import duration
 from rlstack.errors import UserError
 from rlstack.files import write_json
+from rlstack.progress import duration
 
 SETTINGS, SUMMARY, PAGE = "settings.json", "loop.json", "loop.html"
 

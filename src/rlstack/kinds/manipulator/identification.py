@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.identification.motion_model import (
-    Z90,
     Channel,
     Edit,
     Estimate,
@@ -133,21 +132,14 @@ class ArmMotion(MotionModel):
 
     def usable(self, windows: Windows) -> NDArray[np.bool_]:
         """Return which windows are commanded all the time."""
-        found = []
-        for recording, begin, end in zip(windows.recording, *self._times(windows)[:, [0, -1]].T):
-            sent_s = self._targets[recording].time_s
-            inside = sent_s[slice(*np.searchsorted(sent_s, [begin - _SILENT_S, end]))]
-            found.append(len(inside) > 1 and float(np.diff(inside).max()) < _SILENT_S)
-        return np.array(found, dtype=bool)
+        time_s, sent_s = ([track.time_s for track in tracks] for tracks in (self._states, self._targets))
+        return windows.commanded(time_s, sent_s, _SILENT_S)
 
     def _measured(self, windows: Windows, name: str) -> Array:
-        within = np.arange(windows.count)
-        pairs = zip(windows.recording, windows.first)
-        return np.stack([self._states[recording].values[name][first + within] for recording, first in pairs])
+        return windows.cut([track.values[name] for track in self._states])
 
     def _times(self, windows: Windows) -> Array:
-        within = np.arange(windows.count)
-        return np.stack([self._states[r].time_s[first + within] for r, first in zip(windows.recording, windows.first)])
+        return windows.cut([track.time_s for track in self._states])
 
     def _commanded(self, begin_s: Array, steps: int, delay_s: float, windows: Windows) -> Array:
         """Return the mean targets (S, steps, joints) over each step, so that a delay changes them continuously."""
@@ -304,10 +296,10 @@ class ArmIdentification(KindIdentification):
         found = {}
         stiff = [one for name, one in estimates.items() if name.startswith("stiffness_")]
         if all(one.verdict == "told" for one in stiff):
-            wide = max(_AT_LEAST, max(3.0 / Z90 * one.half_width for one in stiff))
+            wide = max(_AT_LEAST, max(one.reach for one in stiff))
             found["gains"] = (1.0 - wide, 1.0 + wide)
         if (delay := estimates["delay"]).verdict == "told":
-            wide = max(0.25 / robot.control_rate_hz, 3.0 / Z90 * delay.half_width)
+            wide = max(0.25 / robot.control_rate_hz, delay.reach)
             found["command_delay_s"] = (max(delay.value - wide, 0.0), delay.value + wide)
         return found
 

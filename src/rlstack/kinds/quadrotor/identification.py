@@ -16,7 +16,6 @@ from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.fused import Kernel
 from rlstack.identification.motion_model import (
-    Z90,
     Edit,
     Estimate,
     KindIdentification,
@@ -151,13 +150,10 @@ class QuadrotorMotion(MotionModel):
 
     def _measured(self, windows: Windows, name: str) -> Array:
         """Return a signal in the windows (S, K, width)."""
-        within = np.arange(windows.count)
-        pairs = zip(windows.recording, windows.first)
-        return np.stack([self._odom[recording].values[name][first + within] for recording, first in pairs])
+        return windows.cut([track.values[name] for track in self._odom])
 
     def _times(self, windows: Windows) -> Array:
-        within = np.arange(windows.count)
-        return np.stack([self._odom[r].time_s[first + within] for r, first in zip(windows.recording, windows.first)])
+        return windows.cut([track.time_s for track in self._odom])
 
     def _simulate(self, values: Array, states: Array, windows: Windows) -> Array:
         """Return the predicted states (V, S, K, 13)."""
@@ -373,12 +369,12 @@ class QuadrotorIdentification(KindIdentification):
         found = {}
         for key, names in groups.items():
             if all(estimates[name].verdict == "told" for name in names):
-                wide = max(_AT_LEAST, max(3.0 / Z90 * estimates[name].half_width for name in names))
+                wide = max(_AT_LEAST, max(estimates[name].reach for name in names))
                 found[key] = (1.0 - wide, 1.0 + wide)
         if estimates["thrust"].verdict == "told":
             found["mass"] = (1.0 - _AT_LEAST, 1.0 + _AT_LEAST)
         if (delay := estimates["delay"]).verdict == "told":
-            wide = max(0.25 / robot.control_rate_hz, 3.0 / Z90 * delay.half_width)
+            wide = max(0.25 / robot.control_rate_hz, delay.reach)
             found["delay_s"] = (max(delay.value - wide, 0.0), min(delay.value + wide, _LONGEST_DELAY_S))
         return found
 

@@ -132,22 +132,13 @@ class BaseMotion(MotionModel):
 
     def recorded(self, windows: Windows) -> dict[str, Array]:
         """Return position and speeds."""
-        pairs = list(zip(windows.recording, windows.first))
-        within = np.arange(windows.count)
-        twist = np.stack([self._twists[r][first + within] for r, first in pairs])
-        place = np.stack([self._odom[r].values["position"][first + within, :2] for r, first in pairs])
+        twist, place = windows.cut(self._twists), windows.cut([track.values["position"][:, :2] for track in self._odom])
         return {"position": place, "linear_velocity": twist[..., :1], "angular_velocity": twist[..., 1:]}
 
     def usable(self, windows: Windows) -> NDArray[np.bool_]:
         """Return which windows have commands up to a timeout before them."""
-        found = []
-        for recording, first in zip(windows.recording, windows.first):
-            times, sent_s = self._odom[recording].time_s, self._commands[recording].time_s
-            begin, end = times[first], times[first + windows.count - 1]
-            inside = sent_s[slice(*np.searchsorted(sent_s, [begin - self._robot.limits.command_timeout_s, end]))]
-            often = len(inside) > 1 and float(np.diff(inside).max()) < self._robot.limits.command_timeout_s
-            found.append(bool(often))
-        return np.array(found, dtype=bool)
+        time_s, sent_s = ([track.time_s for track in tracks] for tracks in (self._odom, self._commands))
+        return windows.commanded(time_s, sent_s, self._robot.limits.command_timeout_s)
 
     def _response(self, number: int, value: Mapping[str, float]) -> tuple[Array, Array, Array]:
         """Return speeds (n, 2), the angle turned (n,) and the path (n,), complex, on the grid since the beginning."""

@@ -74,7 +74,7 @@ class H2O(RecordedSteps):
     def _learn(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
         logged = self.gap.update(batch)
         if self._updates < self.settings.learned_first:
-            return {**logged, **super()._learn(batch)}
+            return {**logged, **self._update(batch)}
         real = batch["demonstrated"] > 0.5
         ratio = self.gap.ratio(batch)
         gaps = self.gap.divergence(batch)[~real]
@@ -87,11 +87,7 @@ class H2O(RecordedSteps):
             return self.settings.regularisation * (simulated - values[:, real].mean(dim=1)).sum()
 
         weighted = {**batch, "weight": torch.where(real, 1.0, ratio)}
-        logged.update(self.learner.update_critics(weighted, penalty=penalty if (~real).any() and real.any() else None))
-        self._updates += 1
-        if self._updates % self.settings.actor_every == 0:
-            logged.update(self.learner.update_actor(batch, self._cloning))
-        return logged
+        return {**logged, **self._update(weighted, penalty if (~real).any() and real.any() else None)}
 
 
 ALGORITHM = H2O

@@ -76,11 +76,7 @@ class RO2O(RecordedSteps):
             here, there = learner.actor(seen, {})[0], learner.actor(near, {})[0]
             return settings.policy_smoothness * (there - here).square().sum(dim=1).mean()
 
-        logged = learner.update_critics(batch, penalty=values_nearby)
-        self._updates += 1
-        if self._updates % settings.actor_every == 0:
-            logged.update(learner.update_actor(batch, self._cloning, penalty=policy_nearby))
-        return logged
+        return self._update(batch, values_nearby, policy_nearby)
 
 
 ALGORITHM = RO2O

@@ -7,7 +7,7 @@ Experience Replay" (arXiv 1707.01495).
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -192,10 +192,19 @@ class SAC:
         return -1.0 / max(1.0 - self.settings.gamma, 1e-3)
 
     def _learn(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        logged = self.learner.update_critics(batch)
+        return self._update(batch)
+
+    def _update(
+        self,
+        batch: Mapping[str, Tensor],
+        critics_penalty: Callable[[Tensor], Tensor] | None = None,
+        actor_penalty: Callable[[], Tensor] | None = None,
+    ) -> dict[str, Tensor]:
+        """Update critics and, as often as is set, the policy, with further losses of theirs; return scalars to log."""
+        logged = self.learner.update_critics(batch, penalty=critics_penalty)
         self._updates += 1
         if self._updates % self.settings.actor_every == 0:
-            logged.update(self.learner.update_actor(batch, self._cloning))
+            logged.update(self.learner.update_actor(batch, self._cloning, actor_penalty))
         return logged
 
     def _batches(self, count: int) -> list[dict[str, Tensor]]:
