@@ -15,7 +15,7 @@ from rlstack.bringup.params_file import with_params_file
 from rlstack.bringup.record_process import with_recorder
 from rlstack.bringup.robot_group import TOPICS, absolute_file, is_simulator, robot_group
 from rlstack.bringup.rviz_process import with_rviz
-from rlstack.bringup.status_monitor import Monitor
+from rlstack.bringup.status_monitor import Liveness, Monitor
 from rlstack.bringup.supervisor import Supervisor
 from rlstack.bringup.system import START_S, chosen_robot, deploy_system, simulate_system
 from rlstack.bringup.task_world import is_task_world, with_task_world
@@ -34,9 +34,6 @@ from rlstack.robots import load_robot
 
 FIRST_ODOMETRY_S = 60.0
 """Time limit for the robot node's first odometry: Python, ROS and a simulator have to load."""
-
-STILL_S = 20.0
-"""Longest time for which the robots' clock may stand still in a run with a time limit."""
 
 _STATUS_PERIOD_S = 1.0
 
@@ -201,21 +198,16 @@ def deploy(
     spaces = [process.namespace for process in system.processes if process.node_name == "guard"]
     deployment = deployment_of(load_robot(robot, sha256=system.robot_sha256))
     monitor = Monitor(spaces, kind_topics(deployment.robot).observed, dry_run=dry_run)
-    started = shown = moved = time.monotonic()
-    last_s, said = -1.0, ""
+    alive = Liveness(monitor, FIRST_ODOMETRY_S + START_S * (len(spaces) - 1))
+    shown, said = time.monotonic(), ""
 
     supervisor = Supervisor(system)
 
     def tick() -> bool:
-        nonlocal shown, moved, last_s, said
+        nonlocal shown, said
         monitor.spin(0.05)
         now = time.monotonic()
-        if not monitor.seen and now - started > FIRST_ODOMETRY_S + START_S * (len(spaces) - 1):
-            raise UserError(f"No odometry arrived within {now - started:.0f} s: see the robot node's log lines above.")
-        if monitor.seconds != last_s:
-            last_s, moved = monitor.seconds, now
-        if monitor.seen and seconds is not None and now - moved > STILL_S:
-            raise UserError(f"The robot's time has stood still for {STILL_S:g} s: see the nodes' log lines above.")
+        alive.check(needs_time=seconds is not None)
         if now - shown >= _STATUS_PERIOD_S:
             shown = now
             print(monitor.line(), flush=True)

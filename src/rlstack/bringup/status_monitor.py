@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rlstack.errors import MalformedMessage
+from rlstack.errors import MalformedMessage, UserError
 from rlstack.interfaces import topics
 from rlstack.interfaces.cdr import compile_reader
 from rlstack.interfaces.messages import NANOSECONDS
@@ -21,6 +21,9 @@ from rlstack.nodes.shutdown import shut_down
 
 _KEPT = 12_000
 """Distances that a summary covers: 20 minutes at 10 Hz."""
+
+STILL_S = 20.0
+"""Longest time for which the robots' clock may stand still in a run with a time limit."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,38 @@ class Summary:
             f"{sentence} Distance from the goal: {last} at the end, {self.error_mean_m:.3f} m mean and"
             f" {self.error_max_m:.3f} m largest over the last half."
         )
+
+
+class Liveness:
+    """Ends a run whose robot says nothing, or whose time stands still.
+
+    Args:
+        monitor: Of the robots.
+        odometry_s: Time within which the first odometry must arrive, s.
+    """
+
+    def __init__(self, monitor: Monitor, odometry_s: float) -> None:
+        self._monitor, self._odometry_s = monitor, odometry_s
+        self._started = self._moved = time.monotonic()
+        self._last_s = -1.0
+
+    def check(self, *, needs_time: bool) -> None:
+        """Look at the monitor after a spin.
+
+        Args:
+            needs_time: Whether the run cannot go on while the robot's time stands still.
+
+        Raises:
+            UserError: No odometry arrived in time, or the robot's time has stood still for too long.
+        """
+        now = time.monotonic()
+        if not self._monitor.seen and now - self._started > self._odometry_s:
+            waited = f"{now - self._started:.0f} s"
+            raise UserError(f"No odometry arrived within {waited}: see the robot node's log lines above.")
+        if self._monitor.seconds != self._last_s:
+            self._last_s, self._moved = self._monitor.seconds, now
+        if self._monitor.seen and needs_time and now - self._moved > STILL_S:
+            raise UserError(f"The robot's time has stood still for {STILL_S:g} s: see the nodes' log lines above.")
 
 
 class Monitor:

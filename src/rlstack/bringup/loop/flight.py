@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from rlstack.bringup.deploy import FIRST_ODOMETRY_S, STILL_S, checked_deployment
+from rlstack.bringup.deploy import FIRST_ODOMETRY_S, checked_deployment
 from rlstack.bringup.goal_steps import GoalStep, judged_windows
 from rlstack.bringup.kind_deployment import deployment_of
 from rlstack.bringup.node_process import System
 from rlstack.bringup.robot_group import absolute_file, is_simulator
-from rlstack.bringup.status_monitor import Monitor
+from rlstack.bringup.status_monitor import Liveness, Monitor
 from rlstack.bringup.supervisor import Supervisor
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
@@ -95,19 +95,13 @@ def fly(
     steps = deployment.goal_steps(seconds, seed) if steps is None else steps
     monitor = Monitor([space], kind_topics(deployment.robot).observed)
     goals, watch = _Goals(space), _Watch(steps, seconds)
-    supervisor, started = Supervisor(system), time.monotonic()
-    told, moved, last_s = -math.inf, started, -1.0
+    supervisor, alive, told = Supervisor(system), Liveness(monitor, FIRST_ODOMETRY_S), -math.inf
 
     def tick() -> bool:
-        nonlocal told, moved, last_s
+        nonlocal told
         monitor.spin(0.02)
         now = time.monotonic()
-        if not monitor.seen and now - started > FIRST_ODOMETRY_S:
-            raise UserError(f"No odometry arrived within {now - started:.0f} s: see the robot node's log lines above.")
-        if monitor.seconds != last_s:
-            last_s, moved = monitor.seconds, now
-        if monitor.seen and monitor.armed and now - moved > STILL_S:
-            raise UserError(f"The robot's time has stood still for {STILL_S:g} s: see the nodes' log lines above.")
+        alive.check(needs_time=monitor.armed)
         if not monitor.seen:
             return True
         if (step := watch.update(monitor.seconds, monitor.mode, monitor.distance_m)) is not None:
