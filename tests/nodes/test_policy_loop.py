@@ -416,3 +416,15 @@ def test_what_is_not_finite_is_refused_with_a_sentence(tmp_path: Path, wrong: di
     assert loop.on_message("odom", 10 * MS, {**good, **wrong}) is None
     assert loop.counts.refused == 1 and said in loop.counts.last_refusal
     assert loop.on_message("odom", 20 * MS, good) is not None
+
+
+def test_another_policy_steps_on_without_a_pause_and_takes_over_the_recurrent_state(
+    loop: PolicyLoop, counting_file: Path, tmp_path: Path
+) -> None:
+    assert feed(loop, [0, 10]) == [0, 10]
+    loop.swap(load_policy(counting_file))
+    answer = loop.on_message("odom", 20 * MS, HERE)
+    assert answer is not None and count(answer) == 2 and loop.counts.resets == 0
+    loop.swap(load_policy(write_constant_policy(tmp_path / "constant.onnx", ROBOT, 500.0)))
+    answer = loop.on_message("odom", 30 * MS, HERE)
+    assert answer is not None and count(answer) == 400 and loop.counts.resets == 1

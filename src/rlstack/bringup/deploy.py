@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlstack.bringup.kind_deployment import EXTERNAL, deployment_of
-from rlstack.bringup.node_process import System, on_simulated_time, with_real_time_priority
+from rlstack.bringup.node_process import System, on_simulated_time, with_parameters, with_real_time_priority
 from rlstack.bringup.params_file import with_params_file
 from rlstack.bringup.record_process import with_recorder
 from rlstack.bringup.robot_group import TOPICS, absolute_file, is_simulator, robot_group
@@ -125,6 +125,7 @@ def checked_deployment(
     if changed := changed_numbers(contract.envelope, spec):
         print(f"rlstack: {spec.name} is not the robot of training: {'; '.join(changed)}.", file=sys.stderr)
     if not force:
+        system = with_parameters(system, "policy", require_record=True)
         if departures:
             raise UserError(f"{' '.join(departures)} Choose another robot or policy, or run it anyway with --force.")
         any_robot = bool(contract.family) and load_policy(policy).contract.needs_robot

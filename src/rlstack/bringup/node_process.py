@@ -124,6 +124,15 @@ def on_simulated_time(system: System) -> System:
     return replace(system, processes=tuple(processes))
 
 
+def with_parameters(system: System, node: str, **parameters: Parameter) -> System:
+    """Return ``system`` with more parameters in its nodes of a name."""
+    processes = (
+        replace(one, parameters={**one.parameters, **parameters}) if one.node_name == node else one
+        for one in system.processes
+    )
+    return replace(system, processes=tuple(processes))
+
+
 REAL_TIME_PRIORITIES = {"robot": 60, "guard": 60, "policy": 50, "planner": 50}
 """SCHED_FIFO priorities of the nodes that commands pass through: a policy never delays robot and guard."""
 

@@ -16,6 +16,7 @@ ALWAYS = frozenset(
         *(topics.POLICY_PREFIX + command for command in topics.COMMANDS),
         topics.POLICY_STEPS,
         topics.POLICY_HELD,
+        topics.POLICY_FILE,
         topics.GUARD_MODE,
         topics.GUARD_REASON,
         topics.GUARD_INTERVENTIONS,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,42 @@ class Held:
     version: int
     values: Mapping[str, Array]
     path: GoalPath | None = None
+
+
+@dataclass(frozen=True)
+class PolicyFile:
+    """Which file a policy node steps.
+
+    Args:
+        policy: Its path.
+        sha256: Of its bytes.
+        after_step: Number of the last step of the one before it; 0: it is the first.
+        refused: Another file that was to take its place, and does not; empty: none.
+        why: Why not.
+    """
+
+    policy: str
+    sha256: str
+    after_step: int
+    refused: str = ""
+    why: str = ""
+
+
+def file_text(file: PolicyFile) -> str:
+    """Return what :data:`rlstack.interfaces.topics.POLICY_FILE` says of a file, JSON."""
+    return json.dumps(asdict(file))
+
+
+def read_file_text(text: str) -> PolicyFile:
+    """Return what :data:`rlstack.interfaces.topics.POLICY_FILE` says.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    try:
+        return PolicyFile(**json.loads(text))
+    except TypeError as error:
+        raise ValueError(f"it is no policy's file: {error}") from error
 
 
 class StepRows:

@@ -55,6 +55,8 @@ second: with it, a recording can be run again exactly."""
 POLICY_HELD = POLICY_PREFIX + "held"
 """The policy's inputs that hold until they are replaced (goal, path, instruction), as numbers, whenever they change:
 ``policy/steps`` names them by their version. Latched."""
+POLICY_FILE = POLICY_PREFIX + "file"
+"""Which file the policy node steps, with its SHA-256, from which step on, and which was refused, as JSON. Latched."""
 GUARD_MODE = "guard/mode"
 GUARD_REASON = "guard/reason"
 """Why the guard is in its mode; sent just before :data:`GUARD_MODE`. Latched."""
@@ -143,6 +145,7 @@ TYPES: dict[str, str] = {
     LIVE_CHECK: "std_msgs/msg/String",
     POLICY_STEPS: "std_msgs/msg/Int64MultiArray",
     POLICY_HELD: "std_msgs/msg/Float64MultiArray",
+    POLICY_FILE: "std_msgs/msg/String",
     DIAGNOSTICS: "diagnostic_msgs/msg/DiagnosticArray",
     MARKERS: "visualization_msgs/msg/MarkerArray",
     WORLD_MARKERS: "visualization_msgs/msg/MarkerArray",

@@ -164,6 +164,11 @@ class ParameterSet:
         finally:
             descriptor.read_only, self._showing = locked, False
 
+    def put(self, name: str, value: Any) -> None:
+        """Set the value in force from within the node, and show it."""
+        self._values[name] = value
+        self.show(name, value)
+
     def fix(self, name: str) -> None:
         """Make a live parameter read-only from now on."""
         self._node.describe_parameter(name).read_only = True

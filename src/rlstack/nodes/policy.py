@@ -29,16 +29,15 @@ from rlstack.nodes.placed_messages import PlacedMessages
 from rlstack.nodes.policy_loop import Answer, PolicyLoop
 from rlstack.nodes.policy_parameters import PARAMETERS
 from rlstack.nodes.policy_steps import PolicySteps
+from rlstack.nodes.policy_swap import swap_of
 from rlstack.nodes.progress_checker import ProgressChecker
-from rlstack.nodes.robot_parameters import checked_robot
 from rlstack.nodes.runtime import ManagedNode
 from rlstack.nodes.sensor_readers import cameras_of, every_ns, reader
 from rlstack.nodes.simulated_pace import follow_pace
 from rlstack.nodes.topic_timeout import TopicTimeout
 from rlstack.nodes.transform_listener import TransformListener
-from rlstack.policies import Contract, Port, robot_name
+from rlstack.policies import Contract, Port
 from rlstack.policies.proven import proven_for
-from rlstack.policies.record import read_record
 from rlstack.robots import RobotSpec
 from rlstack.robots.frames import from_yaw
 
@@ -103,6 +102,7 @@ class PolicyNode(ManagedNode):
             self.server(Trigger, topics.POLICY_RESET, self._on_reset)
         self._senders = {port.name: self._sender(port) for port in contract.outputs}
         self._steps = PolicySteps(self, self._loop, contract)
+        self._swap = swap_of(self, self._robot, self._policy, self._loop)
         by_topic: dict[str, list[Port]] = {}
         for port in contract.inputs:
             by_topic.setdefault(port.topic, []).append(port)
@@ -165,6 +165,8 @@ class PolicyNode(ManagedNode):
     def cleanup(self) -> None:
         """End the thread that plans."""
         super().cleanup()
+        if self._swap is not None:
+            self._swap.close()
         planning, self._planning = self._planning, None
         if planning is not None:
             planning.close()
@@ -202,18 +204,9 @@ class PolicyNode(ManagedNode):
 
     def _load(self) -> tuple[Any, RobotSpec]:
         """Return the policy to step, and the robot that it is for."""
-        from rlstack.policies import load_policy  # here: planner nodes need no policy file
+        from rlstack.nodes.policy_files import loaded  # here: planner nodes need no policy file
 
-        path, checked = self.parameters["policy"], self.parameters["policy_sha256"]
-        if not path:
-            raise UserError("The policy node needs a policy file: --ros-args -p policy:=PATH.")
-        if self.parameters["robot"]:
-            robot = checked_robot(self.parameters)
-        else:
-            first = load_policy(path, sha256=checked)
-            named = {"robot": robot_name(first.contract, path), "robot_sha256": self.parameters["robot_sha256"]}
-            checked, robot = first.sha256, checked_robot(named)
-        policy = load_policy(path, robot=robot, sha256=checked)
+        policy, robot = loaded(self.parameters)
         if policy.contract.chunk and self.parameters["asynchronous"] and not self.parameters["lock_step"]:
             from rlstack.policies.planning import PlanningPolicy
 
@@ -223,13 +216,18 @@ class PolicyNode(ManagedNode):
 
     def _proof(self) -> Mapping[str, Any]:
         """Return the policy's verification record; empty if there is none that is trusted."""
-        record, checked = read_record(self._policy.path), self.parameters["record_sha256"]
-        if checked and record.sha256 != checked:
-            raise UserError(
-                f"The verification record {record.path} is not the one that was checked: it was replaced since. Start"
-                " again, which checks the present one."
-            )
-        return record.proof_of(self._policy.sha256)
+        from rlstack.nodes.policy_files import proof_of
+
+        return proof_of(self._policy, self.parameters)
+
+    def _take_other(self) -> None:
+        """Step another file from now on, once it is loaded; called when the last step's command is out."""
+        if self._swap is None or (taken := self._swap.take()) is None:
+            return
+        self._policy, proof = taken
+        self._loop.swap(self._policy)
+        if self._check is not None and self._robot is not None:
+            self._check = LiveCheck(self._policy.contract, proven_for(self._policy.contract, proof), self._robot)
 
     def _make_progress_checker(self, contract: Contract) -> ProgressChecker | None:
         """Return the progress checker for a base's goals; None where it does not apply."""
@@ -337,6 +335,7 @@ class PolicyNode(ManagedNode):
         if self._progress is not None:
             seen = self._loop.seen
             self._progress.update(answer.stamp_ns, seen["position"], seen["goal_position"])
+        self._take_other()
         # The timer restarts with every step, so it fires only when the next observation is late.
         if self._tick_ns != self._loop.next_tick_ns:
             self._tick_ns = self._timer.timer_period_ns = self._loop.next_tick_ns
@@ -352,6 +351,7 @@ class PolicyNode(ManagedNode):
                 self._send(answer)
             else:
                 self._steps.flush()
+                self._take_other()
 
     def _use_default_goal(self) -> None:
         position, yaw = np.array(self.parameters["goal_position"]), self.parameters["goal_yaw"]

@@ -18,7 +18,7 @@ from rlstack.policies import PolicyOutputError
 from rlstack.policies.robot_envelope import PERIODS
 
 if TYPE_CHECKING:
-    from rlstack.policies import Policy
+    from rlstack.policies import Contract, Policy
 
 _SLACK_NS = 1000
 """Tolerance for rounded stamps."""
@@ -98,12 +98,8 @@ class PolicyLoop:
             for port in inputs
             if port.picture is not None
         }
-        envelope = policy.contract.envelope
-        self._own_ages_ns: dict[str, int] = {}
-        for port in inputs:
-            if port.name in envelope.max_age_s and port.topic not in latched:
-                age_ns = round(NANOSECONDS * envelope.max_age_s[port.name])
-                self._own_ages_ns[port.topic] = min(age_ns, self._own_ages_ns.get(port.topic, age_ns))
+        self._latched = latched
+        self._own_ages_ns = _own_ages_ns(policy.contract, latched)
         self._inputs = StepInputs(policy.contract)
         self._begun_ns = 0
         triggers = [topic for topic in sensors if topic not in self._allowed_ns]
@@ -162,6 +158,19 @@ class PolicyLoop:
         self._policy.reset()
         self._due_ns = None
         self.counts.resets += 1
+
+    def swap(self, policy: Policy) -> None:
+        """Step another policy from now on, with the same inputs, outputs and rate, and no pause.
+
+        Recurrent state that has the same names and shapes is taken over; any other begins at zero.
+        """
+        before, self._policy = self._policy, policy
+        self._inputs, self._own_ages_ns = StepInputs(policy.contract), _own_ages_ns(policy.contract, self._latched)
+        if policy.contract.state == before.contract.state:
+            for name, state in before.state.items():
+                policy.state[name][:] = state
+        else:
+            self.counts.resets += 1
 
     def on_message(
         self, topic: str, stamp_ns: int, values: Mapping[str, Array], *, restarted: bool = False
@@ -299,3 +308,13 @@ class PolicyLoop:
         self.counts.warning = ""
         self._answer = Answer(stamp_ns, outputs)
         return self._answer
+
+
+def _own_ages_ns(contract: Contract, latched: frozenset[str]) -> dict[str, int]:
+    """Return the greatest ages that a contract states, ns, by topic."""
+    found: dict[str, int] = {}
+    for port in contract.inputs:
+        if port.name in contract.envelope.max_age_s and port.topic not in latched:
+            age_ns = round(NANOSECONDS * contract.envelope.max_age_s[port.name])
+            found[port.topic] = min(age_ns, found.get(port.topic, age_ns))
+    return found

@@ -16,8 +16,24 @@ from rlstack.nodes.transform_listener import TRANSFORM_TIMEOUT
 _NAN = math.nan
 
 PARAMETERS = (
-    Parameter("policy", "", "Path of the policy file (ONNX)."),
-    Parameter("policy_sha256", "", "SHA-256 that the policy file must have, as sha256sum prints it; empty: any."),
+    Parameter(
+        "policy",
+        "",
+        "Path of the policy file (ONNX). Another one takes its place between two steps; policy/file says when, or why"
+        " not.",
+        live=True,
+    ),
+    Parameter(
+        "policy_sha256",
+        "",
+        "SHA-256 that the policy file must have, as sha256sum prints it; empty: any.",
+        live=True,
+    ),
+    Parameter(
+        "require_record",
+        False,
+        "Whether a file that takes the place of another one needs a passing verification record beside it.",
+    ),
     Parameter("record_sha256", "", "The same for verify.json beside it, if the live check uses it; empty: any."),
     Parameter("robot", "", "Robot that the policy must be for, a name or file; empty: the policy's."),
     ROBOT_SHA256,
@@ -77,6 +93,7 @@ PARAMETERS = (
 _OF_FILES = (
     "policy",
     "policy_sha256",
+    "require_record",
     "record_sha256",
     "robot",
     "instruction",

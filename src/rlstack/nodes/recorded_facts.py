@@ -112,8 +112,8 @@ class RecordedFacts:
         for status in deserialize_message(diagnostics, DiagnosticArray).status:
             values = {value.key: value.value for value in status.values}
             full = f"/{status.name.strip('/')}"
-            if "sha256" not in values or self._hashes.get(full) == values["sha256"] or not self._selection.has(full):
-                continue
+            if "sha256" not in values or full in self._hashes or not self._selection.has(full):
+                continue  # another file that takes its place is told on policy/file
             self._hashes[full] = values["sha256"]
             space = full.rpartition("/")[0]
             facts = {f"{space}/policy": values.get("policy", ""), f"{space}/policy_sha256": values["sha256"]}

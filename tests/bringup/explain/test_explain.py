@@ -17,6 +17,7 @@ from rlstack.bringup.explain.text import text_of
 from rlstack.bringup.explain.training_range import Normaliser
 from rlstack.errors import UserError
 from rlstack.interfaces import topics
+from rlstack.interfaces.step_messages import PolicyFile, file_text
 from rlstack.policies import find_policy, load_policy
 from tests.bringup.explain.flights import PERIOD_NS, ROBOT, START_NS, Flight
 from tests.support.policies import write_counting_policy, write_hover_policy
@@ -200,3 +201,12 @@ def test_the_statistics_in_a_policys_graph_tell_how_far_observations_are_from_tr
     )
     assert "goal_offset" in near and max(near.values()) < 5.0 < far["goal_offset"]
     assert not Normaliser(load_policy("quadrotor_hover")).exists
+
+
+def test_what_another_policy_file_flew_is_not_run_again(hover: Path, tmp_path: Path) -> None:
+    flight = Flight(hover)
+    for file in (PolicyFile(str(hover), load_policy(hover).sha256, 0), PolicyFile("next.onnx", "0" * 64, 40)):
+        flight.add(START_NS, topics.POLICY_FILE, topics.type_of(topics.POLICY_FILE)(data=file_text(file)))
+    found = explained(flight, tmp_path / "bag")
+    assert found.rerun.compared == found.rerun.identical == 40
+    assert "After step 40 next.onnx (0000000000000000...) took the policy's place" in text_of(found)

@@ -23,7 +23,7 @@ from rlstack.interfaces.image_reader import ImageReader
 from rlstack.interfaces.messages import NANOSECONDS, stamp_to_ns
 from rlstack.interfaces.path_messages import GoalPath, read_path_data
 from rlstack.interfaces.signal_reader import Read, topic_reader
-from rlstack.interfaces.step_messages import Held, read_held, read_rows
+from rlstack.interfaces.step_messages import Held, PolicyFile, read_file_text, read_held, read_rows
 from rlstack.interfaces.tf_messages import read_tf
 from rlstack.interfaces.transform_buffer import NoTransform, Placed, TransformBuffer
 from rlstack.nodes.frames import FRAME_PARAMETERS, frames_of
@@ -206,7 +206,7 @@ def read_run(path: Path, *, robot: str = "", policy: Path | None = None) -> Reco
         told = str(parameters.get("policy", {}).get("policy", ""))
         file = policy_of_bag(bag.facts[f"{space}/{POLICY_HASH}"], policy, told, path)
         run = _Reading(bag, space, load_policy(file, robot=spec), spec, parameters).run()
-        run.damage = tuple(bag.damage)
+        run.damage = (*bag.damage, *run.damage)
     for name, stream in run.commands.items():
         if not len(stream):
             raise UserError(f"{path} has no command of the policy ({name}): there is nothing to explain.")
@@ -248,10 +248,12 @@ class _Reading:
             for stream in group.values()
         }
         rows: list[dict[str, Indices]] = []
+        files: list[PolicyFile] = []
         texts = (topics.GUARD_MODE, topics.GUARD_REASON, topics.INSTRUCTION)
         others: dict[str, Callable[[Message], None]] = {
             f"{space}/{topics.POLICY_STEPS}": lambda m: rows.append(read_rows(self._plain(m))),
             f"{space}/{topics.POLICY_HELD}": self._hold,
+            f"{space}/{topics.POLICY_FILE}": lambda m: files.append(read_file_text(self._plain(m).data)),
             f"{space}/{topics.GOAL_ACTIVE}": self._goal,
             f"{space}/{topics.GOAL_PATH}": lambda m: run.paths.append((m.received_ns, read_path_data(m.data)[1])),
             f"{space}/{topics.ROBOT_DESCRIPTION}": lambda m: setattr(run, "description", self._plain(m).data),
@@ -276,6 +278,14 @@ class _Reading:
             names = rows[0].keys()
             kept = [one for one in rows if one.keys() == names]
             run.rows = {name: np.concatenate([one[name] for one in kept]) for name in names}
+        other = next((file for file in files if file.sha256 != run.policy.sha256), None)
+        if other is not None and run.rows is not None:
+            first = run.rows["step"] <= other.after_step
+            run.rows = {name: column[first] for name, column in run.rows.items()}
+            run.damage = [
+                f"After step {other.after_step} {other.policy} ({other.sha256[:16]}...) took the policy's place: what"
+                " follows is not run again."
+            ]
         return run
 
     def _plain(self, message: Message) -> Any:
