@@ -30,6 +30,7 @@ from rlstack.training.export import PolicyGraph, TorchPolicy, export_policy, mak
 from rlstack.training.language.actor import Seen
 from rlstack.training.language.network import NetworkSettings
 from rlstack.training.language.supervised import Known, Lesson
+from rlstack.training.recipe import load_recipe
 from rlstack.training.run_folder import save_checkpoint
 from tests.support.arms import small_panda
 
@@ -237,6 +238,24 @@ def test_goes_on_from_a_run_and_resumes_exactly(
     other.open(None)
     assert other.iterate(0.5).logged() == after
     torch.testing.assert_close([*one.policy.parameters()], [*other.policy.parameters()])
+
+
+def test_one_policy_learns_the_whole_suite_and_goes_on_by_trying(tmp_path: Path) -> None:
+    shown, tried = load_recipe("table_suite"), load_recipe("table_suite_ppo")
+    assert replace(tried.task_settings, ends=False) == shown.task_settings
+    assert tried.algorithm_settings.network == shown.algorithm_settings.network
+    task = replace(shown.task_settings, kinds=("pick",))
+    one = VLASFT(replace(shown.algorithm_settings, network=SMALL, demonstrations=2, batch=8), environment(task=task))
+    one.open(tmp_path)
+    scalars = {**one.iterate(0.0).scalars, **one.iterate(0.5).scalars}
+    assert scalars.keys() == {"loss/labels", "loss/places", "loss/actions"} and np.isfinite([*scalars.values()]).all()
+    save_checkpoint(tmp_path, {"algorithm": one.state_dict()})
+    settings = replace(tried.algorithm_settings, network=SMALL, pretrained=str(tmp_path), rollout=2, warm_up=0)
+    other = VLAPPO(settings, environment(task=tried.task_settings))
+    other.open(None)
+    assert np.isfinite([*other.iterate(0.0).logged().values()]).all()
+    (action, *_) = one.policy.plan(other.rollouts.observation)
+    assert action.shape == (4, 5), "x, y, z, yaw, gripper"
 
 
 def test_groups_begin_alike() -> None:

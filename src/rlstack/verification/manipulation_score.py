@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlstack.verification.scores import (
     Figure,
     Score,
+    group_scores,
     mean,
     median,
     median_interval,
@@ -60,4 +62,13 @@ def score_arm(tried: ManipulationRecord, done: str, lost: str = "") -> Score:
         ),
         *run_figures("trials", tried),
     )
-    return Score(figures=figures, settings={"done": done}, compared=("success", "error_m"))
+
+    def of_kind(hits: NDArray[np.bool_]) -> tuple[Figure, ...]:
+        return (
+            Figure("episodes", "Trials", "count", "", int(hits.sum())),
+            share("success", "Success", "", tried.success[hits], interval=True),
+            share("lost", "Lost", "", tried.lost[hits]),
+        )
+
+    groups = {} if tried.labels is None else group_scores(tried.labels, of_kind)
+    return Score(figures=figures, groups=groups, settings={"done": done}, compared=("success", "error_m"))

@@ -164,4 +164,5 @@ def judged(task: Any, achieved: Array, goal: Array, gone: NDArray[np.bool_], sim
         time_s=np.where(success, time_s, np.inf),
         error_m=error,
         distance_m=np.array(distances),
+        labels=task.kinds_of(goal),
     )

@@ -241,6 +241,7 @@ class ManipulationRecord(TrialRecord):
         time_s: (N,) time to success, s; infinite where it failed.
         error_m: (N,) distance to the goal at the end.
         distance_m: (steps + 1, N) distance to the goal over time; NaN after the loss.
+        labels: (N,) what each trial asks for; None: all the same.
     """
 
     over_time = ("distance_m",)
@@ -261,6 +262,8 @@ class ManipulationRecord(TrialRecord):
         if self.success.any():
             found["time_s"] = round(float(self.time_s[self.success].mean()), 4)
             found["error_m"] = round(float(np.median(self.error_m[self.success])), 6)
+        for kind in [] if self.labels is None else np.unique(self.labels):
+            found[f"success_{kind}"] = round(float(self.success[self.labels == kind].mean()), 4)
         return found
 
 

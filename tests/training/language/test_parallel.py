@@ -29,7 +29,7 @@ def demonstrations(folder: Path, actor: LanguageActor) -> ChunkReplay:
 
     def step(k: int) -> dict[str, np.ndarray]:
         seen = {"state": rng.normal(size=3), "instruction": encoded("push red"), "labels": np.zeros(6)}
-        seen |= {"pictures": rng.integers(0, 256, LAYOUT.images, np.uint8), "places": np.zeros((1, 2))}
+        seen |= {"pictures": rng.integers(0, 256, LAYOUT.images, np.uint8), "places": np.zeros((1, 1, 2))}
         made = {
             "action": rng.uniform(-1.0, 1.0, (CHUNK, AXES)),
             "inside": (np.arange(CHUNK) <= k % CHUNK).astype(float),

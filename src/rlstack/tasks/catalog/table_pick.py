@@ -14,7 +14,6 @@ from rlstack.schema import value
 from rlstack.tasks.catalog.arm_pick_place import PickReward
 from rlstack.tasks.core.phrases import Templates, Thing
 from rlstack.tasks.manipulator.expert import GraspExpert
-from rlstack.tasks.manipulator.phrases import BLOCKS
 from rlstack.tasks.manipulator.table_task import TableTask
 
 PICK = Templates(
@@ -44,8 +43,7 @@ class TablePickTask(TableTask):
     def ask(self, rng: np.random.Generator, blocks: Sequence[Thing]) -> tuple[None, str, str]:
         """Return a sentence for the first block, and one for another block."""
         which = int(rng.integers(1, len(blocks)))
-        rest = [block for k, block in enumerate(blocks) if k != which]
-        said = BLOCKS.describe(rng, blocks[0], blocks[1:]), BLOCKS.describe(rng, blocks[which], rest)
+        said = self.describe(rng, blocks, 0), self.describe(rng, blocks, which)
         normal, other = (self.templates.sentence(rng, self.words, {"thing": thing}, {}) for thing in said)
         return None, normal, other
 

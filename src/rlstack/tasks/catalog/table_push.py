@@ -14,7 +14,6 @@ from rlstack.schema import value
 from rlstack.tasks.catalog.arm_push import PushExpert, PushReward
 from rlstack.tasks.core.phrases import Templates, Thing
 from rlstack.tasks.core.scatter import scatter
-from rlstack.tasks.manipulator.phrases import BLOCKS
 from rlstack.tasks.manipulator.table_task import TableTask
 from rlstack.tasks.manipulator.table_trials import from_segment
 
@@ -102,11 +101,9 @@ def behind(task: TableTask) -> float:
     return _CORNER * task.block.half_m[1] + _FINGERS_M
 
 
-def push_expert(task: TableTask, funnel: bool = False) -> PushExpert:
-    """Return the scripted expert of pushes; with ``funnel`` it goes down by degrees."""
+def push_expert(task: TableTask) -> PushExpert:
+    """Return the scripted expert of pushes, which goes down by degrees."""
     low_m, far_m = task.workspace.z_m[0] + 0.3 * task.block.half_m[1], behind(task)
-    if not funnel:
-        return PushExpert(task.tolerance_m, behind_m=far_m, low_m=low_m)
     funnel_m = (_FUNNEL[0] * far_m, _FUNNEL[1] * far_m)
     return PushExpert(task.tolerance_m, behind_m=far_m, low_m=low_m, funnel_m=funnel_m, near=_NEAR)
 
@@ -128,8 +125,7 @@ class TablePushTask(TableTask):
         """Return the direction, a sentence for it and the first block, and one for another direction and block."""
         way, other = rng.choice(list(WAYS), 2, replace=False).tolist()
         which = int(rng.integers(1, len(blocks)))
-        rest = [block for k, block in enumerate(blocks) if k != which]
-        said = BLOCKS.describe(rng, blocks[0], blocks[1:]), BLOCKS.describe(rng, blocks[which], rest)
+        said = self.describe(rng, blocks, 0), self.describe(rng, blocks, which)
         normal, swapped = (
             self.templates.sentence(rng, self.words, {"thing": thing}, {"way": asked})
             for thing, asked in zip(said, (way, other))
@@ -155,7 +151,7 @@ class TablePushTask(TableTask):
 
     def expert(self) -> PushExpert:
         """Return the scripted expert."""
-        return push_expert(self, funnel=True)
+        return push_expert(self)
 
 
 TASK = TablePushTask

@@ -13,7 +13,6 @@ from rlstack.arrays import Array
 from rlstack.schema import value
 from rlstack.tasks.catalog.arm_stack import StackExpert, StackReward, stacked
 from rlstack.tasks.core.phrases import Templates, Thing
-from rlstack.tasks.manipulator.phrases import BLOCKS
 from rlstack.tasks.manipulator.rewards import placed
 from rlstack.tasks.manipulator.table_task import TableTask
 
@@ -70,9 +69,7 @@ def stack_sentence(
     task: TableTask, rng: np.random.Generator, blocks: Sequence[Thing], upper: int, lower: int, templates: Any = STACK
 ) -> str:
     """Return a sentence that puts one of the blocks on another one."""
-    things = {}
-    for place, which in (("thing", upper), ("other", lower)):
-        things[place] = BLOCKS.describe(rng, blocks[which], [block for k, block in enumerate(blocks) if k != which])
+    things = {place: task.describe(rng, blocks, which) for place, which in (("thing", upper), ("other", lower))}
     sentence: str = templates.sentence(rng, task.words, things, {})
     return sentence
 

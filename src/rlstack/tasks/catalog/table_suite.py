@@ -19,7 +19,6 @@ from rlstack.tasks.catalog.table_stack import STACK, on_top, stack_sentence
 from rlstack.tasks.core.phrases import Templates, Thing
 from rlstack.tasks.core.scatter import scatter
 from rlstack.tasks.manipulator.expert import Expert, GraspExpert
-from rlstack.tasks.manipulator.phrases import BLOCKS
 from rlstack.tasks.manipulator.table_task import TableTask
 
 Kind = Literal["push", "pick", "stack"]
@@ -60,6 +59,8 @@ class TableSuiteTask(TableTask):
     episode_s: float = value(6.0, unit="s", above=0.0)
     kinds: tuple[Kind, ...] = ("push", "pick", "stack")
     """What sentences ask for."""
+    short: float = value(0.3, at_least=0.0, at_most=1.0)
+    halves: float = value(0.2, at_least=0.0, at_most=1.0)
     tolerance_m: float = value(0.03, unit="m", above=0.0)
     """Horizontal distance from the goal within which a pushed block is there."""
     push_m: float = value(0.065, unit="m", above=0.0)
@@ -94,6 +95,10 @@ class TableSuiteTask(TableTask):
         in_air = goal[..., 2] > 3.0 * self.block.half_m[1] + self.upright_m
         return np.where(in_air, "pick", np.where(goal[..., 2] > 0.0, "stack", "push"))
 
+    def names_two(self, goal: Array) -> NDArray[np.bool_]:
+        """Return (N,) whether sentences with goals (N, 3) m name a second block, as those that stack do."""
+        return np.asarray(self.kinds_of(goal) == "stack")
+
     def ask(self, rng: np.random.Generator, blocks: Sequence[Thing]) -> tuple[tuple[Kind, str], str, str]:
         """Return the kind and the direction, a sentence, and one that asks another thing of another block."""
         kind = self.kinds[int(rng.integers(len(self.kinds)))]
@@ -108,7 +113,7 @@ class TableSuiteTask(TableTask):
     ) -> str:
         if kind == "stack":
             return stack_sentence(self, rng, blocks, which, lower)
-        thing = BLOCKS.describe(rng, blocks[which], [block for k, block in enumerate(blocks) if k != which])
+        thing = self.describe(rng, blocks, which)
         if kind == "pick":
             return PICK.sentence(rng, self.words, {"thing": thing}, {})
         return PUSH.sentence(rng, self.words, {"thing": thing}, {"way": way})

@@ -18,6 +18,9 @@ from rlstack.tasks.core.learning_environment import GoalStep
 from rlstack.tasks.core.mujoco_environment import MujocoEnvironment, Outcome
 from rlstack.tasks.core.pipeline import TermInfo
 
+NOT_THERE = 2.0
+"""Place in an image, whose own are -1 to 1, of what is not there."""
+
 
 @dataclass(frozen=True)
 class ChunkStep(GoalStep):
@@ -62,8 +65,11 @@ class ChunkEnvironment(MujocoEnvironment):
         """Return the command (N, width) under which robots stay as they are."""
 
     def image_places(self) -> Tensor:
-        """Return where the named thing is in the observed images, (N, cameras, 2): right and down, -1 to 1."""
-        return torch.from_numpy(self.scene.cameras.places()[:, :, 0].astype(np.float32))
+        """Return where the named things are in the observed images, (N, cameras, things, 2): right and down, -1 to 1.
+
+        Beyond that is what is not in an image, or not named.
+        """
+        return torch.from_numpy(self.scene.cameras.places()[:, :, :1].astype(np.float32))
 
     @property
     def privileged_size(self) -> int:

@@ -79,8 +79,11 @@ class Things:
         nouns = self.shapes[thing.shape]
         if short and rng.random() < short:
             alone = [] if like else [f"the {thing.colour} {ANY}"]
+            own = tuple(
+                n for n in nouns if not any(n in of for shape, of in self.shapes.items() if shape != thing.shape)
+            )
             if all(other.shape != thing.shape for other in others):
-                alone.append(f"the {one_of(rng, nouns)}")
+                alone.append(f"the {one_of(rng, own)}")
             if alone:
                 return one_of(rng, tuple(alone))
         return f"the {thing.colour} {nouns[0] if like else one_of(rng, nouns)}"
@@ -106,10 +109,11 @@ class Things:
             left = [one for one in every if one not in chosen]
             if k == 0 and words != "all":
                 left = [one for one in left if self.is_held_out(one) == (half or words == "held_out")]
-            elif 0 < k < asked and words == "train":
+            elif 0 < k < asked and words == "train" and not half:
                 left = [one for one in left if not self.is_held_out(one)]
-            if k and half:
-                left = [one for one in left if one.colour != chosen[0].colour]
+            if half:
+                named = {one.colour for one in chosen[:asked]}
+                left = [one for one in left if one.colour not in named]
             fresh = [one for one in left if one.colour not in {other.colour for other in chosen}]
             twins = [one for one in left if one.colour == chosen[0].colour] if chosen and k >= asked else []
             chosen.append(one_of(rng, tuple(twins if twins and rng.random() < alike else fresh or left)))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlstack.arrays import Array, Index
-from rlstack.tasks.core.chunk_environment import ChunkEnvironment
+from rlstack.tasks.core.chunk_environment import NOT_THERE, ChunkEnvironment
 from rlstack.tasks.core.curriculum import CANDIDATES
 from rlstack.tasks.core.pipeline import TermInfo, term_table
 from rlstack.tasks.manipulator.environment import ArmEnvironment
@@ -65,6 +65,12 @@ class TableEnvironment(ArmEnvironment, ChunkEnvironment):
             np.minimum(self._held[:, None] / self.task.hold_steps, 1.0),
         ]
         return torch.from_numpy(np.nan_to_num(np.concatenate(columns, axis=1)).astype(np.float32))
+
+    def image_places(self) -> Tensor:
+        """Return where the blocks that the sentences name are in the images; see :meth:`.ChunkEnvironment`."""
+        places = self.scene.cameras.places()[:, :, : self.task.named].astype(np.float32)
+        places[~self.task.names_two(self.scene.goal), :, 1:] = NOT_THERE
+        return torch.from_numpy(places)
 
     def noisy_actions(self) -> Tensor:
         """Return (1, actions): 1 but for the gripper: a dropped block teaches nothing."""

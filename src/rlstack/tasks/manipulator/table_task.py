@@ -17,7 +17,7 @@ from rlstack.schema import value
 from rlstack.sim.visual_randomization import AppearanceRange
 from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
 from rlstack.tasks.core.image_streams import CameraRange
-from rlstack.tasks.core.phrases import COLOURS, Said, Templates, Thing, Words, instructions
+from rlstack.tasks.core.phrases import ANY, COLOURS, Said, Templates, Thing, Words, instructions
 from rlstack.tasks.core.scatter import scatter
 from rlstack.tasks.manipulator.phrases import BLOCKS
 from rlstack.tasks.manipulator.table_trials import TableTrials, beside
@@ -69,6 +69,11 @@ class TableTask(ArmTask):
     """Whether the policy gets the trial's sentence, none (``blank``), or one that says something else (``swapped``)."""
     alike: float = value(0.1, at_least=0.0, at_most=1.0)
     """Probability that another block has the colour of the instructed one, so that the shape tells them apart."""
+    short: float = value(0.0, at_least=0.0, at_most=1.0)
+    """Probability that a sentence of training says a block's colour or shape alone, where that is enough."""
+    halves: float = value(0.0, at_least=0.0, at_most=1.0)
+    """Probability that a sentence of training is for a held-out block, and says colour or shape alone. Policies that
+    never handle one learn that it is none to handle, whatever its sentence says."""
     apart_m: float = value(0.12, unit="m", at_least=0.0)
     """Least distance between two blocks' centres."""
     disturbed_m: float = value(0.02, unit="m", above=0.0)
@@ -115,11 +120,23 @@ class TableTask(ArmTask):
     @property
     def text(self) -> TextInput:
         """The words that its policies know."""
-        return self.templates.text(BLOCKS)
+        return self.templates.text(BLOCKS, (ANY,) if self.short or self.halves else ())
+
+    def describe(self, rng: np.random.Generator, blocks: Sequence[Thing], which: int) -> str:
+        """Return words for one of the blocks that fit no other one."""
+        rest = [block for k, block in enumerate(blocks) if k != which]
+        short = self.short if self.words == "train" else 0.0
+        if self.halves and self.words == "train" and BLOCKS.is_held_out(blocks[which]):
+            short = 1.0  # no sentence of training may combine its colour and shape
+        return BLOCKS.describe(rng, blocks[which], rest, short)
 
     @abstractmethod
     def ask(self, rng: np.random.Generator, blocks: Sequence[Thing]) -> tuple[Any, str, str]:
         """Return what is asked for, the sentence that says so, and one that asks for something else with the blocks."""
+
+    def names_two(self, goal: Array) -> NDArray[np.bool_]:
+        """Return (N,) whether sentences with goals (N, 3) m name a second block, the first one beside the object."""
+        return np.full(len(goal), self.named > 1)
 
     @abstractmethod
     def arrange(self, rng: np.random.Generator, asked: Sequence[Any], half: Array, yaw: Array) -> tuple[Array, Array]:
@@ -197,7 +214,7 @@ class TableTask(ArmTask):
         count, drawn = len(starts.joints), self.block
         looks, asked, normal, swapped = [], [], [], []
         for _ in range(count):
-            blocks = BLOCKS.draw(rng, self.words, self.blocks, self.alike, self.named)
+            blocks = BLOCKS.draw(rng, self.words, self.blocks, self.alike, self.named, self.halves)
             wanted, sentence, other = self.ask(rng, blocks)
             looks.append(blocks)
             asked.append(wanted)

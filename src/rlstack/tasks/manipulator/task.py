@@ -280,6 +280,10 @@ class ArmTask(Task, ABC):
         """Return (N,) whether the achieved goal (N, 3) m is at the desired one (N, 3) m."""
         return np.asarray(np.linalg.norm(achieved - desired, axis=-1) < self.tolerance_m)
 
+    def kinds_of(self, goal: Array) -> NDArray[np.str_] | None:
+        """Return (N,) what trials with goals (N, 3) m ask for, by which results are told apart; None: all the same."""
+        return None
+
     def off_table(self, place: Array) -> NDArray[np.bool_]:
         """Return (...) whether objects at positions (..., 3) m are off the table."""
         low, high = (np.array(corner) for corner in self.workspace.corners)

@@ -101,7 +101,7 @@ class ChunkReplay:
 
     def known(self, index: Tensor) -> Known:
         """Return what only the simulator knew of some chunks."""
-        return Known(self.labels[index], self.places[index][:, :, None])
+        return Known(self.labels[index], self.places[index])
 
     def seen(self, index: Tensor) -> Seen:
         """Return what the network gets at the beginning of some chunks."""
@@ -115,14 +115,14 @@ def lessons(shown: ChunkReplay, size: int, generator: torch.Generator) -> Iterat
         yield Lesson(shown.seen(drawn), shown.action[drawn], shown.inside[drawn], shown.known(drawn))
 
 
-def chunk_spec(layout: Layout, chunk: int, actions: int, labels: int, capacity: int) -> ReplaySpec:
-    """Return the layout of a replay buffer of chunks."""
+def chunk_spec(layout: Layout, chunk: int, actions: int, labels: int, capacity: int, things: int = 1) -> ReplaySpec:
+    """Return the layout of a replay buffer of chunks, in whose images are the places of some ``things``."""
     seen = fields(
         state=((layout.state,), "float32"),
         instruction=((layout.length,), "uint8"),
         pictures=(layout.images, "uint8"),
         labels=((labels,), "float32"),
-        places=((layout.images[0], 2), "float32"),
+        places=((layout.images[0], things, 2), "float32"),
     )
     made = fields(action=((chunk, actions), "float32"), inside=((chunk,), "float32"))
     return ReplaySpec(seen, made, max(1000, capacity), 1)
@@ -145,7 +145,8 @@ def open_chunks(
         UserError: The expert seldom succeeds, or existing demonstrations have another layout.
     """
     each_takes = -(-environment.task.steps // actor.chunk) + 1
-    spec = chunk_spec(actor.layout, actor.chunk, actor.actions, labels_size(environment), wanted * each_takes)
+    sizes = labels_size(environment), wanted * each_takes, environment.image_places().shape[2]
+    spec = chunk_spec(actor.layout, actor.chunk, actor.actions, *sizes)
     with ReplayBuffer(folder / FOLDER, spec) as buffer:
         held = len(buffer.episodes())
         if held < wanted:
@@ -234,7 +235,8 @@ def _copy(
 ) -> None:
     good = source.numbers(most)
     steps = sum(source.length(number) + 1 for number in good)
-    spec = chunk_spec(actor.layout, actor.chunk, actor.actions, labels_size(environment), steps)
+    sizes = labels_size(environment), steps, environment.image_places().shape[2]
+    spec = chunk_spec(actor.layout, actor.chunk, actor.actions, *sizes)
     with ReplayBuffer(place, spec) as buffer:
         for number in good[len(buffer.episodes()) :]:
             frames = source.frames(number)
@@ -245,7 +247,7 @@ def _copy(
 
 def _chunks_of(frames: dict[str, NDArray[Any]], environment: Any, actor: LanguageActor) -> list[Rows]:
     """Return an episode's frames as steps, each with the chunk of actions from its frame on."""
-    none, nowhere = torch.zeros(1, environment.privileged_size), torch.zeros(1, actor.layout.images[0], 2)
+    none, nowhere = torch.zeros(1, environment.privileged_size), torch.zeros_like(environment.image_places()[:1])
 
     def row(number: int, prepared: Tensors, observation: Tensor) -> Rows:
         (seen,) = each(seen_rows(environment, actor.layout, observation, none, nowhere))
