@@ -125,7 +125,7 @@ def test_images_show_the_landmark_where_a_pinhole_does() -> None:
             if not 2.0 < column < camera.width - 3.0:
                 continue
             if which == 0:
-                place = environment.image_places()[k, 0, 0].item()
+                place = environment.image_places()[k, 0, 0, 0].item()
                 assert (place + 1.0) * camera.width / 2.0 - 0.5 == pytest.approx(column, abs=2.5)
             row = camera.intrinsics[1, 2]  # at the camera's height, which all landmarks pass
             pixel = images[k, round(row), round(column)]
