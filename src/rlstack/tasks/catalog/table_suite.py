@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlstack.arrays import Array
-from rlstack.schema import value
+from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.schema import in_order, value
 from rlstack.tasks.catalog.arm_pick_place import PickReward
 from rlstack.tasks.catalog.arm_stack import StackExpert
 from rlstack.tasks.catalog.table_pick import PICK
@@ -20,6 +21,7 @@ from rlstack.tasks.core.phrases import Templates, Thing
 from rlstack.tasks.core.scatter import scatter
 from rlstack.tasks.manipulator.expert import Expert, GraspExpert
 from rlstack.tasks.manipulator.table_task import TableTask
+from rlstack.tasks.manipulator.trials import Range, Starts
 
 Kind = Literal["push", "pick", "stack"]
 
@@ -61,6 +63,9 @@ class TableSuiteTask(TableTask):
     """What sentences ask for."""
     short: float = value(0.3, at_least=0.0, at_most=1.0)
     halves: float = value(0.2, at_least=0.0, at_most=1.0)
+    openings: Range = value((0.0, 1.0), at_least=0.0, at_most=1.0)
+    """Start opening of the gripper, a share of its range. Were it always open, closed fingers would mean a push or
+    a block between them, and a policy that grasped past one would go on as if it had it."""
     tolerance_m: float = value(0.03, unit="m", above=0.0)
     """Horizontal distance from the goal within which a pushed block is there."""
     push_m: float = value(0.065, unit="m", above=0.0)
@@ -87,8 +92,16 @@ class TableSuiteTask(TableTask):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        in_order(self, "openings")
         if not self.kinds:
             raise ValueError("kinds: an empty list is not allowed: name some of push, pick and stack.")
+
+    def draw_starts(self, robot: Manipulator, rng: np.random.Generator, count: int) -> Starts:
+        """Draw the arms' start poses, with the gripper at random openings."""
+        starts, arm = super().draw_starts(robot, rng, count), len(robot.joints)
+        lower, joints = np.array([drive.lower for drive in robot.drives[arm:]]), starts.joints.copy()
+        joints[:, arm:] = lower + rng.uniform(*self.openings, (count, 1)) * (joints[:, arm:] - lower)
+        return replace(starts, joints=joints)
 
     def kinds_of(self, goal: Array) -> NDArray[np.str_]:
         """Return (...) what goals (..., 3) m are of: on the table's surface, on a block, or in the air."""
