@@ -139,8 +139,8 @@ def _run(
             yield (key, who), _margin(verifier, key, who, nominal[who])
         return
     context = multiprocessing.get_context("spawn")  # ROS's threads do not survive a fork
-    plain = replace(request, loaded=None, report=None, on_progress=None)
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(plain, os.getpid()))
+    held = request.for_another_process(), os.getpid()
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=held)
     try:
         waiting: dict[Future[Any], Any] = {pool.submit(_nominal, who): who for who in drivers}
         known = {waiting[done]: done.result() for done in as_completed(waiting)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +74,10 @@ class Request:
         """Return a column's progress callback, called with the number done and the total."""
         report = self.on_progress
         return None if report is None else lambda done, count: report(column, done, count)
+
+    def for_another_process(self) -> Request:
+        """Return it without what only this process can hold: the loaded policy, and whom to tell."""
+        return replace(self, loaded=None, report=None, on_progress=None, on_column=None)
 
     @property
     def command(self) -> str:
