@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from rlstack.errors import UserError
+from rlstack.progress import working
 
 _SERVE = Path(__file__).with_name("serve.py")
 _ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LP_NUM_THREADS")}
@@ -75,7 +76,8 @@ class Package:
             [self._base(), "-m", "venv", "--clear", str(folder)],
             [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *self.requirements],
         ):
-            done = subprocess.run(words, capture_output=True, text=True, check=False)
+            with working(f"installing {self.title}", say=say):
+                done = subprocess.run(words, capture_output=True, text=True, check=False)
             if done.returncode:
                 lines = (done.stderr or done.stdout).strip().splitlines() or [f"status {done.returncode}"]
                 raise UserError(
