@@ -107,7 +107,8 @@ class ManipulationVerification(TaskVerification):
         )
         if "time_s" in figures:
             sentence += f"; those that succeed take {figures['time_s']:.2f} s"
-        kinds = [f"{100 * share:.0f}% {name[8:]}" for name, share in figures.items() if name.startswith("success_")]
+        asked = {name.removeprefix("success_"): share for name, share in figures.items() if name.startswith("success_")}
+        kinds = [f"{100 * share:.0f}% {name}" for name, share in asked.items()]
         return f"{sentence}{', and by what is asked: ' if kinds else ''}{', '.join(kinds)}."
 
     def supported(self, names: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:

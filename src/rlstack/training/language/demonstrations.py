@@ -128,6 +128,12 @@ def chunk_spec(layout: Layout, chunk: int, actions: int, labels: int, capacity: 
     return ReplaySpec(seen, made, max(1000, capacity), 1)
 
 
+def _spec(environment: Any, actor: LanguageActor, capacity: int) -> ReplaySpec:
+    """Return the layout of a replay buffer of an environment's chunks."""
+    things = environment.image_places().shape[2]
+    return chunk_spec(actor.layout, actor.chunk, actor.actions, labels_size(environment), capacity, things)
+
+
 def open_chunks(
     environment: Any, actor: LanguageActor, folder: Path, wanted: int, noise: Disturbance, generator: torch.Generator
 ) -> ChunkReplay:
@@ -145,9 +151,7 @@ def open_chunks(
         UserError: The expert seldom succeeds, or existing demonstrations have another layout.
     """
     each_takes = -(-environment.task.steps // actor.chunk) + 1
-    sizes = labels_size(environment), wanted * each_takes, environment.image_places().shape[2]
-    spec = chunk_spec(actor.layout, actor.chunk, actor.actions, *sizes)
-    with ReplayBuffer(folder / FOLDER, spec) as buffer:
+    with ReplayBuffer(folder / FOLDER, _spec(environment, actor, wanted * each_takes)) as buffer:
         held = len(buffer.episodes())
         if held < wanted:
             _demonstrate(environment, actor, buffer, wanted, held, noise, generator)
@@ -235,9 +239,7 @@ def _copy(
 ) -> None:
     good = source.numbers(most)
     steps = sum(source.length(number) + 1 for number in good)
-    sizes = labels_size(environment), steps, environment.image_places().shape[2]
-    spec = chunk_spec(actor.layout, actor.chunk, actor.actions, *sizes)
-    with ReplayBuffer(place, spec) as buffer:
+    with ReplayBuffer(place, _spec(environment, actor, steps)) as buffer:
         for number in good[len(buffer.episodes()) :]:
             frames = source.frames(number)
             check_values(frames, environment, source.where(number))
