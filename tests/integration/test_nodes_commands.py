@@ -176,10 +176,11 @@ def test_arming_stopping_resetting_and_a_bad_parameter(flying: dict[str, NodePro
     listener.until(lambda: modes[-1].data == "policy", "the policy's flight")
 
     request = SetParameters.Request()
-    request.parameters = [_parameter("stale_after_periods", -3.0), _parameter("policy", 1.0)]
-    out_of_range, read_only = listener.call(SetParameters, "policy/set_parameters", request).results
+    request.parameters = [_parameter("stale_after_periods", -3.0), _parameter("robot", 1.0), _parameter("policy", 1.0)]
+    out_of_range, read_only, no_text = listener.call(SetParameters, "policy/set_parameters", request).results
     assert not out_of_range.successful and "range" in out_of_range.reason
     assert not read_only.successful and "read-only" in read_only.reason
+    assert not no_text.successful and "must be text" in no_text.reason
     seen = odometry[-1].header.stamp.sec
     listener.until(lambda: odometry[-1].header.stamp.sec > seen + 1, "a flight that goes on")
     listener.until(lambda: modes[-1].data == "policy", "the policy's flight, late or not")

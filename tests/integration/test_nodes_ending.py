@@ -47,13 +47,15 @@ def test_a_signal_ends_every_node_with_status_0_and_nothing_to_say(
 def airborne(policy: Path, listener: Listener) -> Iterator[dict[str, NodeProcess]]:
     """Three nodes, the policy flying at 0.5 m; in lock step, so that a busy machine does not end the flight."""
     modes = listener.hear(topics.GUARD_MODE, "latched", depth=10)
-    listener.hear(topics.ODOM)
+    odometry = listener.hear(topics.ODOM)
     with nodes(
         NodeProcess("robot", start_height_m=0.5, lock_step=True, rest_within_s=60.0),
         NodeProcess("guard", auto_arm=True, lock_step=True),
         NodeProcess("policy", policy=policy, goal_position="[0.0, 0.0, 0.5]", lock_step=True),
     ) as processes:
         listener.until(lambda: modes and modes[-1].data == "policy", "the policy's flight")
+        armed = len(odometry)
+        listener.until(lambda: len(odometry) > armed + 10, "some steps of it")  # the robot has had its first command
         yield processes
 
 

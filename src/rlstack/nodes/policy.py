@@ -29,7 +29,7 @@ from rlstack.nodes.placed_messages import PlacedMessages
 from rlstack.nodes.policy_loop import Answer, PolicyLoop
 from rlstack.nodes.policy_parameters import PARAMETERS
 from rlstack.nodes.policy_steps import PolicySteps
-from rlstack.nodes.policy_swap import swap_of
+from rlstack.nodes.policy_swap import PolicySwap, swap_of
 from rlstack.nodes.progress_checker import ProgressChecker
 from rlstack.nodes.runtime import ManagedNode
 from rlstack.nodes.sensor_readers import cameras_of, every_ns, reader
@@ -68,6 +68,7 @@ class PolicyNode(ManagedNode):
         super().__init__(overrides, **options)
         self._given = policy
         self._planning: PlanningPolicy | None = None
+        self._swap: PolicySwap | None = None
 
     def configure(self) -> None:
         """Load the policy and subscribe to exactly the topics that its contract names."""
@@ -163,10 +164,11 @@ class PolicyNode(ManagedNode):
         self._tick_ns = self._loop.next_tick_ns
 
     def cleanup(self) -> None:
-        """End the thread that plans."""
+        """End the threads that plan, and that load another file."""
         super().cleanup()
-        if self._swap is not None:
-            self._swap.close()
+        swap, self._swap = self._swap, None
+        if swap is not None:
+            swap.close()
         planning, self._planning = self._planning, None
         if planning is not None:
             planning.close()
