@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from rcl_interfaces.msg import Log
-from rclpy.qos import qos_profile_system_default
+from rclpy.qos import DurabilityPolicy, QoSProfile
 
 from tests.support.ros import Listener, NodeProcess, nodes
 
@@ -22,7 +22,9 @@ pytestmark = pytest.mark.integration
 )
 def test_a_fatal_error_is_on_rosout_and_printed(listener: Listener, parameters: dict[str, Any], words: str) -> None:
     logged: list[Any] = []
-    listener.node.create_subscription(Log, "/rosout", logged.append, qos_profile_system_default)
+    # As `ros2 topic echo` asks for: what was logged before the two found each other comes as well.
+    quality = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    listener.node.create_subscription(Log, "/rosout", logged.append, quality)
     with nodes(NodeProcess("guard", **parameters)) as started:
         guard = started["guard"]
         listener.until(lambda: guard.process.poll() is not None, "the end of the guard", 30.0)

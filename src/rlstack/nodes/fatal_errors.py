@@ -11,7 +11,9 @@ from rlstack.errors import Diverged, UserError
 
 _DISCOVERY_S = 1.0
 """Longest wait for readers of /rosout to be discovered, by a node that has just begun and must end."""
-_SENDING_S = 0.2
+_MATCHING_S = 0.2
+"""Wait for a reader, once found, to find this node as well: most readers of /rosout miss what was sent before that."""
+_SENDING_S = 0.3
 
 Made = TypeVar("Made")
 
@@ -21,6 +23,8 @@ def log_fatal(node: Any, error: BaseException) -> None:
     end = time.monotonic() + _DISCOVERY_S
     while time.monotonic() < end and node.count_subscribers("/rosout") == 0:
         time.sleep(0.02)  # a reader that is found later does not receive what was logged before
+    if node.count_subscribers("/rosout"):
+        time.sleep(_MATCHING_S)
     known = isinstance(error, (UserError, Diverged))
     node.get_logger().fatal(str(error) if known else f"{type(error).__name__}: {first_line(error)}")
     error.is_logged = True  # type: ignore[attr-defined]
