@@ -6,11 +6,15 @@
     python benchmarks/identify.py --kind arm --robots 2 --seconds 20   # Pandas, or others with --arm so100
     python benchmarks/identify.py --robots 2 --retrain         # and train the policy on what was found, a minute each
     python benchmarks/identify.py --robots 3 --first-seed 0    # other ones, to tune by
+    python benchmarks/identify.py --robots 3 --over-topics 0.5 --bags FOLDER   # flown by the real nodes at half speed
 
 Every quadrotor is a Crazyflie with other mass, inertia, thrust and torque curve, motor lags, delay, drag and centre of
 mass. The released policy quadrotor_hover flies it in MuJoCo to goals that step in place and heading, with the sensor
 noise of the robot file; robots that it cannot fly are left out and counted. What it was commanded and the noisy
-odometry are identified from, with the mass known. Every base is a TurtleBot3 with other wheels, track, lag and delay,
+odometry are identified from, with the mass known. --over-topics flies by the real nodes, without lock step, and
+records a bag: guard and quadrotor_foundation know the robot, so that it takes off, and the time of a command's effect
+is what the machine makes of it. Each bag is identified from twice: with the measured rotor speeds, and without. Every
+base is a TurtleBot3 with other wheels, track, lag and delay,
 whose firmware has the file's wheels and track; its odometry comes from a tracker. Every arm has other gains, armature,
 dry friction and delay, and carries what its controller does not know.
 """
@@ -30,9 +34,11 @@ import numpy as np
 from identified_arms import move, other_arm
 from numpy.typing import NDArray
 
-from rlstack.identification.identify import Identification, identify
+from rlstack.errors import UserError
+from rlstack.identification.identify import Identification, identify, read_all
+from rlstack.identification.motion_model import Edit
 from rlstack.identification.recorded import Recorded, Track
-from rlstack.identification.robot_file import write_robot
+from rlstack.identification.robot_file import edited, source_text, write_robot
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.kinds.wheeled_base.simulation_kinematics import base_twist, wheel_speeds
 from rlstack.kinds.wheeled_base.spec import WheeledBase
@@ -129,6 +135,46 @@ def fly(true: Quadrotor, delay_s: float, seed: int, seconds: float) -> Recorded 
     odom = Track("odom", at_s, {name: np.array([row[name] for row in rows]) for name in MOTION})
     sent_ = Track("cmd/rotors", at_s, {"rotor_speed": np.array([row["rotor_speed"] for row in rows])})
     return Recorded(Path(f"flight {seed}"), {"odom": odom, "cmd/rotors": sent_})
+
+
+TAKES_OFF = (0.9, 1.3)
+"""Thrust over mass, as a factor of the file's, of robots that are flown over topics."""
+
+
+def fly_over_topics(true: Quadrotor, seed: int, seconds: float, pace: float, bags: Path) -> list[Recorded]:
+    """Return the recording of a flight by the real nodes to goals that step; a bag that is there already is read.
+
+    Raises:
+        UserError: The flight ended early.
+    """
+    from rlstack.bringup.goal_steps import GoalStep
+    from rlstack.bringup.loop.flight import fly as fly_nodes
+
+    file, bag, robot = load_quadrotor("crazyflie"), bags / f"flight_{seed}", bags / f"robot_{seed}.yaml"
+    if not bag.exists():
+        body, model = true.body, true.rotor_model
+        rows: dict[tuple[str | int, ...], Any] = {
+            ("name",): robot.stem,
+            ("body", "mass_kg"): body.mass_kg,
+            ("body", "inertia_kg_m2"): list(body.inertia_kg_m2),
+            ("body", "linear_drag_n_s_per_m"): list(body.linear_drag_n_s_per_m),
+            ("rotor_model", "thrust_coefficients"): list(model.thrust_coefficients),
+            ("rotor_model", "torque_per_thrust_m"): model.torque_per_thrust_m,
+            ("rotor_model", "rise_time_constant_s"): model.rise_time_constant_s,
+            ("rotor_model", "fall_time_constant_s"): model.fall_time_constant_s,
+            **{("rotors", k, "position_m"): list(rotor.position_m) for k, rotor in enumerate(true.rotors)},
+        }
+        bags.mkdir(parents=True, exist_ok=True)
+        robot.write_text(edited(source_text("crazyflie")[1], [Edit(place, value, "") for place, value in rows.items()]))
+        rng, steps, at_s = np.random.default_rng([seed, 1]), [GoalStep(0.0, (0.0, 0.0, 1.0), 0.0)], 1.0
+        while at_s < seconds - 1.0:
+            x, y, z = map(float, rng.uniform([-1.5, -1.5, 0.8], [1.5, 1.5, 2.4]))
+            steps.append(GoalStep(at_s, (x, y, z), float(rng.uniform(-2.5, 2.5))))
+            at_s += float(rng.uniform(0.7, 2.0))
+        how: dict[str, Any] = {"namespace": file.name, "real_time_factor": pace, "seconds": seconds, "seed": seed}
+        flown = fly_nodes("quadrotor_foundation", str(robot), bag, steps=steps, force=True, **how)
+        print(f"{seed}: the guard commanded for {flown.took_over_s:.0f} of {seconds:g} s")
+    return read_all(file, [bag])
 
 
 def seen_of(flown: SimulatedRobot) -> dict[str, NDArray[Any]]:
@@ -336,10 +382,42 @@ def scored(found: Identification, truth: dict[str, float]) -> dict[str, Any]:
         linear = name in LINEAR
         errors[name] = abs(one.value - truth[name]) if linear else abs(one.value / truth[name] - 1.0)
         inside[name] = bool(one.interval[0] <= truth[name] <= one.interval[1])
-    ratio = {name: float(found.before.errors[name][-1] / found.after.errors[name][-1]) for name in found.after.errors}
-    after = {name: float(errors_[-1]) for name, errors_ in found.after.errors.items()}
+    before, after = ({name: float(one[-1]) for name, one in gap.errors.items()} for gap in (found.before, found.after))
+    if found.driven is not None:
+        for at, gap in zip((before, after), found.driven):
+            at |= {f"{name}, by rotor speeds": float(one[-1]) for name, one in gap.errors.items()}
+    ratio = {name: before[name] / after[name] for name in after}
     kept = [name for name, one in found.estimates.items() if one.verdict == "kept"]
     return {"errors": errors, "inside": inside, "ratio": ratio, "after": after, "kept": kept, "cpu_s": found.seconds}
+
+
+def over_topics(
+    seed: int, seconds: float, pace: float, bags: Path
+) -> tuple[dict[str, Identification | None], dict[str, float]]:
+    """Fly a quadrotor by the real nodes and identify it by each of :data:`WAYS`; None: refused, or the flight ended."""
+    file = load_quadrotor("crazyflie")
+    true, truth = other_robot(file, np.random.default_rng([seed, 0]))
+    lift = truth["thrust"] / truth["mass"] / (file.weight_n / len(file.rotors) / file.body.mass_kg)
+    if not TAKES_OFF[0] <= lift <= TAKES_OFF[1]:
+        return {}, truth
+    del truth["delay"]  # of the simulation: here it is what the machine makes of it
+    try:
+        (recorded,) = fly_over_topics(true, seed, seconds, pace, bags)
+    except UserError as error:
+        print(f"{seed}: {error}", flush=True)
+        return {}, truth
+    alone = {topic: track for topic, track in recorded.tracks.items() if topic != "joint_states"}
+    found: dict[str, Identification | None] = {}
+    for way, tracks in zip(WAYS, (recorded.tracks, alone)):
+        try:
+            found[way] = identify(file, [dataclasses.replace(recorded, tracks=tracks)], {"mass": truth["mass"]})
+        except UserError as error:
+            print(f"{seed}: {way}: refused: {error}", flush=True)
+            found[way] = None
+    return found, truth
+
+
+WAYS = ("with measured rotor speeds", "from commands alone")
 
 
 def main() -> None:
@@ -351,35 +429,53 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=REPORTED_SEED)
     parser.add_argument("--seconds", type=float, default=60.0, help="of each flight")
     parser.add_argument("--retrain", action="store_true", help="also train quadrotor_hover for each quadrotor")
+    parser.add_argument("--over-topics", type=float, metavar="PACE", help="simulated seconds per second of real nodes")
+    parser.add_argument("--bags", type=Path, default=Path("bags"), help="of --over-topics; those there are read again")
     parser.add_argument("--json", type=Path, default=None)
     options = parser.parse_args()
-    rows: list[dict[str, Any]] = []
-    seed, lost = options.first_seed - 1, 0
-    while len(rows) < options.robots:
+    rows: dict[str, list[dict[str, Any]]] = {way: [] for way in (WAYS if options.over_topics else ("",))}
+    seed, lost, robots = options.first_seed - 1, 0, 0
+    while robots < options.robots:
         seed += 1
-        found: Identification | None
-        if options.kind == "arm":
-            found, truth = arm(options.arm, seed, options.seconds)
+        found: dict[str, Identification | None]
+        if options.over_topics:
+            found, truth = over_topics(seed, options.seconds, options.over_topics, options.bags)
+        elif options.kind == "arm":
+            one, truth = arm(options.arm, seed, options.seconds)
+            found = {"": one}
         else:
-            found, truth = (quadrotor if options.kind == "quadrotor" else base)(seed, options.seconds)
-        if found is None:
+            other, truth = (quadrotor if options.kind == "quadrotor" else base)(seed, options.seconds)
+            found = {} if other is None else {"": other}
+        if not found:
             lost += 1
-            print(f"{seed}: the policy cannot fly it", flush=True)
+            print(f"{seed}: it cannot be flown", flush=True)
             continue
-        row = scored(found, truth)
-        rows.append({"seed": seed, **row})
-        if options.retrain and options.kind == "quadrotor":
-            print(retrained(seed, found, truth), flush=True)
-        worst = max((error, name) for name, error in row["errors"].items())
-        print(
-            f"{seed}: {row['cpu_s']:.1f} CPU-s of identification, worst {worst[1]}"
-            f" {100 * worst[0]:.2f}%, position error over 1 s {row['ratio']['position']:.0f} times smaller,"
-            f" {sum(row['inside'].values())} of {len(row['inside'])} intervals hold, kept {row['kept']}",
-            flush=True,
-        )
+        robots += 1
+        for way, which in found.items():
+            if which is None:
+                continue
+            row = scored(which, truth)
+            rows[way].append({"seed": seed, **row})
+            if options.retrain and options.kind == "quadrotor":
+                print(retrained(seed, which, truth), flush=True)
+            worst = max((error, name) for name, error in row["errors"].items())
+            print(
+                f"{seed}{f' {way}' if way else ''}: {row['cpu_s']:.1f} CPU-s of identification, worst {worst[1]}"
+                f" {100 * worst[0]:.2f}%, position error over 1 s {row['ratio']['position']:.0f} times smaller,"
+                f" {sum(row['inside'].values())} of {len(row['inside'])} intervals hold, kept {row['kept']}",
+                flush=True,
+            )
         if options.json is not None:
-            options.json.write_text(json.dumps(rows, indent=1))
-    print(f"\n{len(rows)} robots; {lost} more that the released policy cannot fly were left out")
+            options.json.write_text(json.dumps(rows if options.over_topics else rows[""], indent=1))
+    print(f"\n{robots} robots; {lost} more that cannot be flown were left out")
+    for way, those in rows.items():
+        if those:
+            report(way, those)
+
+
+def report(way: str, rows: list[dict[str, Any]]) -> None:
+    """Print the errors of all robots."""
+    print(f"\n{way}\n" if way else "", end="")
     print(f"{'parameter':<10} {'median error':>14} {'largest':>10} {'told':>6} {'in 90%':>8}")
     for name in rows[0]["errors"] | rows[-1]["errors"]:
         errors = [row["errors"][name] for row in rows if name in row["errors"]]
@@ -394,6 +490,8 @@ def main() -> None:
     ratios = {name: min(row["ratio"][name] for row in rows) for name in rows[0]["ratio"]}
     print(f"intervals that hold the truth: {np.mean(held):.3f} of {len(held)}")
     print("least ratio of the held-out error over 1 s, before to after:", {k: round(v, 1) for k, v in ratios.items()})
+    for name in rows[0]["after"]:
+        print(f"held-out {name} after 1 s:", [float(f"{row['after'][name]:.3g}") for row in rows])
     print(f"identification: {np.median([row['cpu_s'] for row in rows]):.1f} CPU-s, median")
 
 

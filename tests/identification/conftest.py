@@ -22,6 +22,7 @@ def write_flight(
     robot: str = "/crazyflie",
     command_clock_s: Floats | float = 0.0,
     omit: str = "",
+    measured: Floats | None = None,
 ) -> Path:
     """Write odometry and rotor commands that answer it, as the nodes publish them, into a new bag.
 
@@ -34,6 +35,7 @@ def write_flight(
         robot: Namespace.
         command_clock_s: How far the commands' clock is ahead.
         omit: A topic to leave out.
+        measured: (n, rotors) rad/s, of ``joint_states``; None: nothing measures the rotors.
     """
     from rlstack.data.bags.writing import _Bag
 
@@ -57,16 +59,18 @@ def write_flight(
                     pose=types["geometry_msgs/msg/PoseWithCovariance"](pose, np.zeros(36)),
                     twist=types["geometry_msgs/msg/TwistWithCovariance"](twist, np.zeros(36)),
                 )
-            if omit != "cmd/rotors":
-                stamp = now + round(1e9 * float(ahead[k]))
+            stamp = now + round(1e9 * float(ahead[k]))
+            rows = [] if measured is None else [("joint_states", now, now, measured[k])]
+            rows += [] if omit == "cmd/rotors" else [("cmd/rotors", now + 2_000_000, stamp, command[k])]
+            for topic, at_ns, stamp_ns, speeds in rows:
                 bag.say(
-                    f"{robot}/cmd/rotors",
+                    f"{robot}/{topic}",
                     "sensor_msgs/msg/JointState",
-                    now + 2_000_000,
-                    header=bag.header(stamp),
+                    at_ns,
+                    header=bag.header(stamp_ns),
                     name=list(rotors[::-1]),
                     position=np.empty(0),
-                    velocity=command[k][::-1].astype(float),
+                    velocity=speeds[::-1].astype(float),
                     effort=np.empty(0),
                 )
     return path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +14,7 @@ from rlstack.errors import UserError
 from rlstack.progress import working
 
 if TYPE_CHECKING:
+    from rlstack.identification.gap import Gap
     from rlstack.identification.identify import Identification
 
 
@@ -44,7 +46,7 @@ class Identify:
     def run(self) -> int:
         """Identify, or check."""
         from rlstack.files import write_json
-        from rlstack.identification.identify import gap_report, identify, read_all
+        from rlstack.identification.identify import check, identify, read_all
         from rlstack.identification.page import gap_table, write_check, write_identification
         from rlstack.identification.robot_file import checked_out, write_robot
         from rlstack.robots import load_robot
@@ -62,20 +64,28 @@ class Identify:
                 print(f"{recorded.path}: {note}", file=sys.stderr)
         if self.check:
             with working("predicting the recordings"):
-                _, gap = gap_report(robot, recordings, known)
-            print(gap_table({robot.name: gap}))
+                gaps = check(robot, recordings, known)
+            print(gap_table(gaps))
             notes = [note for recorded in recordings for note in recorded.notes]
-            write_check(report, robot.name, gap, [str(bag) for bag in self.bags], notes)
+            write_check(report, robot.name, gaps, [str(bag) for bag in self.bags], notes)
             print(f"Report: {report}")
             if self.json is not None:
-                write_json(self.json, {"gap": {term: errors.tolist() for term, errors in gap.errors.items()}})
+                write_json(
+                    self.json,
+                    {
+                        "gap": by_term(list(gaps.values())[-1]),
+                        "gaps": by_gap(gaps),
+                    },
+                )
             return 0
         with working("identifying"):
             found = identify(robot, recordings, known, lambda stage: print(f"Fitting {stage} ...", flush=True))
         write_identification(report, new.stem, found)
         write_robot(new, self.robot, found, report.name)
         print(described(found))
-        print("\n" + gap_table({"before": found.before, "after": found.after}))
+        for note in found.model.notes(found.values):
+            print(note)
+        print("\n" + gap_table(found.gaps))
         print(f"\nRobot file: {new}\nReport: {report}\nNext: rlstack train RECIPE --robot {new}")
         if self.json is not None:
             write_json(self.json, as_data(found))
@@ -127,6 +137,16 @@ def _untold(found: Identification) -> list[str]:
     return [one.parameter.name for one in found.estimates.values() if one.verdict == "kept" and not one.parameter.given]
 
 
+def by_term(gap: Gap) -> dict[str, list[float]]:
+    """Return the errors of a gap as plain data, by term."""
+    return {term: errors.tolist() for term, errors in gap.errors.items()}
+
+
+def by_gap(gaps: Mapping[str, Gap]) -> dict[str, dict[str, list[float]]]:
+    """Return the errors of several gaps as plain data."""
+    return {which: by_term(gap) for which, gap in gaps.items()}
+
+
 def as_data(found: Identification) -> dict[str, object]:
     """Return the figures of an identification as plain data."""
     from rlstack.identification.gap import HORIZONS_S
@@ -145,7 +165,9 @@ def as_data(found: Identification) -> dict[str, object]:
             for name, one in found.estimates.items()
         },
         "horizons_s": list(HORIZONS_S),
-        "gap_before": {term: errors.tolist() for term, errors in found.before.errors.items()},
-        "gap_after": {term: errors.tolist() for term, errors in found.after.errors.items()},
+        "gap_before": by_term(found.before),
+        "gap_after": by_term(found.after),
+        "driven_by": found.model.driven_by,
+        "gaps": by_gap(found.gaps),
         "cpu_s": found.seconds,
     }

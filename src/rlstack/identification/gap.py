@@ -61,10 +61,13 @@ def gap_of(model: MotionModel, values: Array, recordings: list[Recorded], *, hel
     steps = [min(max(round(horizon / period), 1), windows.count - 1) for horizon in HORIZONS_S]
     errors, over_time, at = {}, {}, 0
     for channel in model.channels:
-        rows = np.abs(np.nan_to_num(residual[..., at : at + channel.width], nan=0.0, posinf=1e6, neginf=1e6))
-        rows = np.minimum(rows, 1e6)
-        over_time[channel.name] = residual[..., at : at + channel.width]
-        at += channel.width
-        errors[channel.name] = np.sqrt(np.mean(np.sum(rows[:, steps] ** 2, axis=-1), axis=0))
+        begin, at = at, at + channel.width
+        if channel.name in model.measured_inputs:
+            continue
+        over_time[channel.name] = residual[..., begin:at]
+        rows = np.abs(np.nan_to_num(over_time[channel.name][:, steps], nan=0.0, posinf=1e6, neginf=1e6))
+        power = np.sum(np.minimum(rows, 1e6) ** 2, axis=-1)
+        measured = ~np.isnan(over_time[channel.name][:, steps]).all(axis=-1)
+        errors[channel.name] = np.sqrt(np.sum(power, axis=0) / np.maximum(np.sum(measured, axis=0), 1))
     units = {channel.name: channel.unit for channel in model.channels}
     return Gap(errors, units, windows, over_time, model.recorded(windows))

@@ -13,7 +13,7 @@ from rlstack.arrays import Array
 from rlstack.errors import UserError, unknown_name
 from rlstack.identification.fit import Fit, fit
 from rlstack.identification.gap import Gap, gap_of
-from rlstack.identification.motion_model import Z90, Estimate, KindIdentification, MotionModel, Windows
+from rlstack.identification.motion_model import COMMANDS, Z90, Estimate, KindIdentification, MotionModel, Windows
 from rlstack.identification.recorded import Recorded, read_recording
 from rlstack.identification.shooting import CYCLE_S, HELD_OUT_S, Shooting, kept_windows, windows_of
 from rlstack.kinds import find_kind
@@ -42,10 +42,11 @@ class Identification:
         model: Its model.
         estimates: Of all parameters, by name.
         fit: The last fit.
-        before: Prediction errors on held-out windows with the file's values.
+        before: Prediction errors from commands on held-out windows with the file's values.
         after: The same with the estimates.
         moving_s: Recorded time that was fitted.
         seconds: What it took, CPU-seconds of this process.
+        driven: Errors before and after of the prediction from what the fit was driven by; None: from commands, too.
     """
 
     robot: RobotSpec
@@ -57,6 +58,15 @@ class Identification:
     after: Gap
     moving_s: float
     seconds: float
+    driven: tuple[Gap, Gap] | None = None
+
+    @property
+    def gaps(self) -> dict[str, Gap]:
+        """The prediction errors by what they are, for reports: those of the fit first."""
+        if self.driven is None:
+            return {"before": self.before, "after": self.after}
+        pairs = (self.model.driven_by, self.driven), (COMMANDS, (self.before, self.after))
+        return {f"{when}, from {what}": gap for what, pair in pairs for when, gap in zip(("before", "after"), pair)}
 
     @property
     def values(self) -> Array:
@@ -65,8 +75,9 @@ class Identification:
 
     @property
     def notes(self) -> list[str]:
-        """Sentences on the recordings, by bag."""
-        return [f"{recorded.path}: {note}" for recorded in self.recordings for note in recorded.notes]
+        """Sentences on the recordings, by bag, and on what else they tell."""
+        said = [f"{recorded.path}: {note}" for recorded in self.recordings for note in recorded.notes]
+        return said + self.model.notes(self.values)
 
 
 def read_all(robot: RobotSpec, bags: Sequence[Any], namespace: str = "") -> list[Recorded]:
@@ -82,11 +93,21 @@ def read_all(robot: RobotSpec, bags: Sequence[Any], namespace: str = "") -> list
 
 
 def gap_report(robot: RobotSpec, recordings: Sequence[Recorded], known: Mapping[str, float]) -> tuple[MotionModel, Gap]:
-    """Return how far a robot file's prediction is from its recordings, over the whole of them."""
+    """Return how far a robot file's prediction from commands is from its recordings, over the whole of them."""
     kind: KindIdentification = find_kind(robot.kind).load("identification")
     model = kind.model(robot, recordings)
     values, _, _ = starting_point(model, known)
-    return model, gap_of(model, values, list(recordings), held_out=False)
+    return model, gap_of(model.by_commands(), values, list(recordings), held_out=False)
+
+
+def check(robot: RobotSpec, recordings: Sequence[Recorded], known: Mapping[str, float]) -> dict[str, Gap]:
+    """Return how far a robot file's predictions are from its recordings, by what they are; that from commands last."""
+    model, gap = gap_report(robot, recordings, known)
+    if model.driven_by == COMMANDS:
+        return {robot.name: gap}
+    values, _, _ = starting_point(model, known)
+    driven = gap_of(model, values, list(recordings), held_out=False)
+    return {f"{robot.name}, from {model.driven_by}": driven, f"{robot.name}, from {COMMANDS}": gap}
 
 
 def identify(
@@ -135,21 +156,31 @@ def identify(
             found = fit(problem, problem.start, model.states(pieces), inward)
             estimated = problem.values(found.parameters)
         assert found is not None
+        for other in () if widths or reasons else model.alternatives(estimated):
+            problem = Shooting(other, pieces, estimated, free)
+            if progress is not None:
+                progress(f"the same from {other.driven_by}")
+            trial = fit(problem, problem.start, other.states(pieces), inward)
+            if _left(model, trial) < _left(model, found):
+                model, found, estimated = other, trial, problem.values(trial.parameters)
         halves = dict(zip(free, half_widths(model, free, found.deviation).tolist()))
         lengths = kind.segments_s[-1:]
-        if widths:  # the last fit, without what is not told: intervals still allow for that
-            widths = {k: max(half, widths[k]) for k, half in halves.items()}
-            break
-        if untold := _in_proportion(model, halves) or _untold(model, halves, estimated):
+        if widths:  # a fit without what is not told: intervals still allow for that
+            halves = {k: max(half, widths[k]) for k, half in halves.items()}
+        partners = [] if widths else _in_proportion(model, halves)
+        untold = partners or ([] if widths else _untold(model, halves, estimated))
+        estimated[untold] = values[untold]
+        absurd = [] if partners else _impossible(model, {k: halves[k] for k in free if k not in untold}, estimated)
+        if untold := untold + absurd:
             names = {model.parameters[k].name for k in untold}
             untold += [k for k in halves if model.parameters[k].needs in names and k not in untold]
-            reasons |= {k: _reason(model, k, halves[k]) for k in untold}
+            reasons |= {k: _reason(model, k, halves[k], absurd=k in absurd) for k in untold}
             estimated[untold] = values[untold]
             free = [k for k in free if k not in untold]
-        if not untold or not any(model.parameters[k].name in _partners(model) for k in untold):
-            widths = halves
-            if not untold:
-                break
+        if not partners:
+            widths = {k: half for k, half in halves.items() if k in free}
+        if not untold:
+            break
         if not free:
             raise UserError(
                 "The recording tells nothing of the robot's parameters: it hardly moves. Record"
@@ -163,16 +194,30 @@ def identify(
             " pushed most of the time, or its commands are not those that the robot obeyed."
         )
     estimates = _estimates(model, widths, estimated, values, fixed, reasons)
-    before = gap_of(model, values, list(recordings), held_out=True)
-    after = gap_of(model, estimated, list(recordings), held_out=True)
-    if after.worse_than(before):
+    by_commands = model.by_commands()
+    before, after = (gap_of(by_commands, at, list(recordings), held_out=True) for at in (values, estimated))
+    driven = None
+    if by_commands is not model:
+        was, now = (gap_of(model, at, list(recordings), held_out=True) for at in (values, estimated))
+        driven = was, now
+    if (driven or (before, after))[1].worse_than((driven or (before, after))[0]):
         raise UserError(
             f"The best fit predicts the held-out motion no better than {robot.name} does: the recording is of a robot"
             " that its model does not describe, or of one that something else moved (wind, contact, a hand)."
         )
     used_s = float(found.kept.sum()) * lengths[-1]
     taken = time.process_time() - began
-    return Identification(robot, tuple(recordings), model, estimates, found, before, after, used_s, taken)
+    gaps: dict[str, Any] = {"before": before, "after": after, "driven": driven}
+    return Identification(robot, tuple(recordings), model, estimates, found, moving_s=used_s, seconds=taken, **gaps)
+
+
+def _left(model: MotionModel, found: Fit) -> float:
+    """Return the logarithm of what a fit leaves, beside what the model is driven by."""
+    return sum(
+        float(channel.width * np.log(noise))
+        for channel, noise in zip(model.channels, found.noise)
+        if channel.name not in model.measured_inputs
+    )
 
 
 def _unexplained(model: MotionModel, windows: Windows, found: Fit) -> float:
@@ -223,10 +268,6 @@ def half_widths(model: MotionModel, free: Sequence[int], deviation: Array) -> Ar
     return np.asarray(Z90 * np.hypot(deviation, floor))
 
 
-def _partners(model: MotionModel) -> set[str]:
-    return {parameter.alike for parameter in model.parameters if parameter.alike}
-
-
 def _in_proportion(model: MotionModel, halves: Mapping[int, float]) -> list[int]:
     """Return the parameters that cannot be told apart from another one, which is then told in proportion to them."""
     names = [parameter.name for parameter in model.parameters]
@@ -249,8 +290,21 @@ def _untold(model: MotionModel, halves: Mapping[int, float], estimated: Array) -
     return found
 
 
-def _reason(model: MotionModel, k: int, half: float) -> str:
+def _impossible(model: MotionModel, halves: Mapping[int, float], estimated: Array) -> list[int]:
+    """Return the parameters whose best fit no robot has: the rough ones, or else the roughest.
+
+    Errors in what a model is driven by make its response seem smaller than it is, far beyond any interval.
+    """
+    names = model.impossible(estimated)
+    among = [k for k in halves if model.parameters[k].name in names]
+    rough = [k for k in among if halves[k] > model.parameters[k].needed]
+    return rough or sorted(among, key=lambda k: halves[k] / model.parameters[k].needed)[-1:]
+
+
+def _reason(model: MotionModel, k: int, half: float, *, absurd: bool) -> str:
     parameter, share = model.parameters[k], float(np.expm1(half))
+    if absurd:
+        return f"no robot has what fits best: record {parameter.manoeuvre}, or give it: --known {parameter.name}=VALUE"
     if half <= parameter.needed and parameter.needs:
         return f"it is not told without {parameter.needs}, which this recording does not tell"
     wide = f"{100.0 * share:.0f}%" if parameter.logarithmic else f"{half:.2g} {parameter.unit}".strip()

@@ -18,6 +18,9 @@ from rlstack.robots import Sensor
 Z90 = 1.6449
 """Half width of a normal distribution's 90% interval, in standard deviations."""
 
+COMMANDS = "commands"
+"""What a motion is predicted from, unless further measurements drive it."""
+
 Place = tuple[str | int, ...]
 """Keys and indices of a value in a robot file, such as ``("body", "inertia_kg_m2", 0)``."""
 
@@ -157,11 +160,31 @@ class MotionModel(ABC):
     """In the order of a measurement's rows."""
     state_steps: Array
     """(n,) steps of finite differences of an initial state."""
+    driven_by: str = COMMANDS
+    """What the motion is predicted from, for reports."""
+    measured_inputs: tuple[str, ...] = ()
+    """Channels that it is predicted from, so that they are no predictions."""
 
     @property
     def topic(self) -> str:
         """The topic of the reference."""
         return signal_named(self.reference).topic
+
+    def by_commands(self) -> MotionModel:
+        """Return the model that predicts from commands alone, as a simulation does: this one, if it does."""
+        return self
+
+    def alternatives(self, values: Array) -> tuple[MotionModel, ...]:
+        """Return models that predict from something else and may fit better, where the parameters are ``values``."""
+        return ()
+
+    def impossible(self, values: Array) -> tuple[str, ...]:
+        """Return the names of parameters whose values together no robot has, of all ``values`` (P,)."""
+        return ()
+
+    def notes(self, values: Array) -> list[str]:
+        """Return what else the recordings tell, as sentences, where the parameters are ``values`` (P,)."""
+        return []
 
     @abstractmethod
     def states(self, windows: Windows) -> Array:

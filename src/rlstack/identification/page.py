@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _TEMPLATE = Path(__file__).with_name("page.html.jinja")
-_BEFORE, _AFTER = "before", "after"
 
 
 def write_identification(path: Path, name: str, found: Identification) -> None:
@@ -55,20 +54,19 @@ def write_identification(path: Path, name: str, found: Identification) -> None:
         f" {found.moving_s:g} s of free motion, {int(found.fit.kept.sum())} of {len(found.fit.kept)} segments,"
         f" {found.seconds:.0f} CPU-seconds."
     )
-    gaps = {_BEFORE: found.before, _AFTER: found.after}
     _write(
         path,
         title=f"{name}: {found.robot.name} as its recording tells it",
         scope=scope,
         notes=found.notes,
         estimates=rows,
-        gaps=gaps,
+        gaps=found.gaps,
         noise=noise,
         split=f"On {len(found.after.windows)} held-out windows of {HELD_OUT_S:g} s ({described_split()}).",
     )
 
 
-def write_check(path: Path, name: str, gap: Gap, bags: Sequence[str], notes: Sequence[str]) -> None:
+def write_check(path: Path, name: str, gaps: Mapping[str, Gap], bags: Sequence[str], notes: Sequence[str]) -> None:
     """Write the page of a check: how far a robot file's prediction is from recordings.
 
     Raises:
@@ -80,9 +78,9 @@ def write_check(path: Path, name: str, gap: Gap, bags: Sequence[str], notes: Seq
         scope="The gap between the robot and its file.",
         notes=notes,
         estimates=[],
-        gaps={name: gap},
+        gaps=gaps,
         noise=[],
-        split=f"On {len(gap.windows)} windows of {HELD_OUT_S:g} s.",
+        split=f"On {len(next(iter(gaps.values())).windows)} windows of {HELD_OUT_S:g} s.",
     )
 
 
@@ -95,20 +93,23 @@ def gap_table(gaps: Mapping[str, Gap]) -> str:
 
 
 def _gap_rows(gaps: Mapping[str, Gap]) -> list[dict[str, Any]]:
-    first = next(iter(gaps.values()))
+    every = dict.fromkeys(channel for gap in gaps.values() for channel in gap.errors)
+    units = {channel: unit for gap in gaps.values() for channel, unit in gap.units.items()}
     return [
         {
             "name": channel.replace("_", " "),
-            "unit": first.units[channel],
+            "unit": units[channel],
             "which": which,
             "cells": [f"{error:.3g}" for error in gap.errors[channel]],
         }
-        for channel in first.errors
+        for channel in every
         for which, gap in gaps.items()
+        if channel in gap.errors
     ]
 
 
 def _write(path: Path, *, gaps: Mapping[str, Gap], **values: Any) -> None:
+    """Write the page; its plots show the first two gaps."""
     try:
         import jinja2
     except ImportError as error:
@@ -121,9 +122,10 @@ def _write(path: Path, *, gaps: Mapping[str, Gap], **values: Any) -> None:
         "One window, that with the middle error of all: recorded, and predicted from its first measurement; x, y, z"
         " from light to dark."
     )
+    drawn = dict(list(gaps.items())[:2])
     sketches: list[Sketch] = [
-        ("example", "Predicted and recorded motion", example, lambda: _example(gaps)),
-        ("errors", "Errors over the horizon", caption, lambda: _figure(gaps)),
+        ("example", "Predicted and recorded motion", example, lambda: _example(drawn)),
+        ("errors", "Errors over the horizon", caption, lambda: _figure(drawn)),
     ]
     plots = [
         {"title": plot.title, "caption": plot.caption, "data": base64.b64encode(plot.png).decode()}

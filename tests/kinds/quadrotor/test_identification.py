@@ -15,11 +15,13 @@ pytest.importorskip("mujoco")
 from rlstack import cli
 from rlstack.control.hover import HoverController, HoverGains
 from rlstack.errors import UserError
-from rlstack.identification.identify import gap_report, identify, read_all
+from rlstack.identification.identify import check, gap_report, identify, read_all
 from rlstack.identification.motion_model import Estimate
+from rlstack.identification.page import gap_table
 from rlstack.identification.recorded import Recorded, Track
-from rlstack.kinds.quadrotor.identification import IDENTIFICATION, _parameters, thrust_coefficients
-from rlstack.kinds.quadrotor.identification_rotors import RotorHistory, commanded_range
+from rlstack.kinds.quadrotor.identification import IDENTIFICATION
+from rlstack.kinds.quadrotor.identification_parameters import quadrotor_parameters, thrust_coefficients
+from rlstack.kinds.quadrotor.identification_rotors import MeasuredRotors, RotorHistory, commanded_range
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.robots import load_robot
 from rlstack.robots.frames import from_rotation_vector, rotate
@@ -27,7 +29,7 @@ from rlstack.sim.backends.mujoco import MujocoEngine
 from rlstack.sim.perturbation import Perturbation
 from rlstack.sim.simulated_robot import SimulatedRobot
 from rlstack.sim.simulation import Simulation
-from tests.identification.conftest import write_flight
+from tests.identification.conftest import Floats, write_flight
 
 MASS_KG, DELAY_S, LAGS_S = 0.0305, 0.007, (0.12, 0.18)
 INERTIA, THRUST, SHIFT_M = (1.15, 1.2, 0.85), 1.15, 0.001
@@ -53,8 +55,12 @@ def true_robot(robot: Quadrotor) -> Quadrotor:
     )
 
 
-def record(path: Path, seconds: float) -> Path:
-    """Fly the true robot in MuJoCo to goals that step, by a controller that suits it."""
+def record(path: Path, seconds: float, *, varies_s: float = 0.0) -> Path:
+    """Fly the true robot in MuJoCo to goals that step, by a controller that suits it.
+
+    Commands take effect after times that vary by up to ``varies_s``, of which the bag says nothing; the rotors are then
+    measured.
+    """
     robot = true_robot(load_quadrotor("crazyflie"))
     flown = SimulatedRobot(Simulation(MujocoEngine, [robot]), noise_seed=0)
     flown.connect()
@@ -71,12 +77,15 @@ def record(path: Path, seconds: float) -> Path:
         velocity = rotate(seen["orientation"], seen["linear_velocity"])
         state = (seen["position"], seen["orientation"], velocity, seen["angular_velocity"])
         rows.append({**seen, "sent": controller.command(*state, goal, yaw, 0.01)})
+        late_s = round(1000.0 * rng.uniform(0.0, varies_s)) / 1000.0
+        flown.step(late_s)
         flown.write({"rotor_speed": rows[-1]["sent"]})
-        flown.step(0.01)
+        flown.step(0.01 - late_s)
     flown.close()
-    names = ("position", "orientation", "linear_velocity", "angular_velocity", "sent")
+    names = ("position", "orientation", "linear_velocity", "angular_velocity", "sent", "measured_rotor_speed")
     motion = {name: np.array([row[name] for row in rows]) for name in names}
-    return write_flight(path, 0.01 * np.arange(len(rows)), motion, motion.pop("sent"))
+    sent, measured = motion.pop("sent"), motion.pop("measured_rotor_speed")
+    return write_flight(path, 0.01 * np.arange(len(rows)), motion, sent, measured=measured if varies_s else None)
 
 
 @pytest.mark.integration
@@ -102,6 +111,25 @@ def test_a_flight_tells_what_the_robot_is(tmp_path: Path, capsys: pytest.Capture
     _, gap = gap_report(found, read_all(found, [bag]), {})
     assert gap.errors["position"][-1] < 0.15, "m after 1 s; it was 3.8, and the delay is not in the file"
     assert "randomisation" not in found.identity() and load_robot("crazyflie").sha256 == file.sha256
+
+
+@pytest.mark.integration
+def test_measured_rotor_speeds_tell_what_commands_at_unknown_times_do_not(tmp_path: Path) -> None:
+    file = load_quadrotor("crazyflie")
+    recordings = read_all(file, [record(tmp_path / "bag", 8.0, varies_s=0.008)])
+    found = identify(file, recordings, {"mass": MASS_KG})
+    truth = true_robot(file)
+    for axis, moment in zip("xyz", truth.body.inertia_kg_m2):
+        assert found.estimates[f"inertia_{axis}"].value == pytest.approx(moment, rel=0.005)
+    assert found.estimates["rise"].value == pytest.approx(LAGS_S[0], rel=0.02)
+    assert found.estimates["delay"].value == pytest.approx(DELAY_S + 0.004, abs=0.002)
+    assert found.driven is not None and found.driven[1].errors["position"][-1] < 0.02, "m after 1 s"
+    assert "rotor_speed" in found.after.errors and "rotor_speed" not in found.driven[1].errors
+    rows = gap_table(found.gaps)
+    assert "before, from measured rotor speeds" in rows and "after, from commands" in rows
+    assert any("commands took effect" in note for note in found.notes)
+    assert found.model.alternatives(found.values) == (), "the speeds were measured without noise"
+    assert list(check(file, recordings, {})) == ["crazyflie, from measured rotor speeds", "crazyflie, from commands"]
 
 
 def hovering(seconds: float) -> Recorded:
@@ -151,6 +179,54 @@ def test_rotor_speeds_follow_commands_by_lag_and_delay() -> None:
         np.testing.assert_allclose(found[k, 0, :, 0], [fine[round(t / step)] for t in at[0]], rtol=2e-4)
 
 
+def stepping(noise: float) -> tuple[MeasuredRotors, Floats]:
+    """Return rotors that were measured with noise, rad/s, while their commands came 3 ms late, and their speeds."""
+    rng, lag = np.random.default_rng(0), 0.05
+    time_s = 0.01 * np.arange(1000)
+    command = 1500.0 + np.repeat(rng.uniform(-400.0, 400.0, (100, 4)), 10, axis=0)
+    lags, late = np.array([[lag, lag]]), np.array([0.003])
+    speeds = RotorHistory(time_s, command).speeds(time_s, lags, late)[0]
+    return MeasuredRotors(RotorHistory(time_s, command), time_s, speeds + rng.normal(0.0, noise, speeds.shape)), speeds
+
+
+def test_measured_speeds_are_followed_as_far_as_they_are_better_than_the_commands() -> None:
+    lags, at_once, late = np.array([[0.05, 0.05]]), np.zeros(1), np.array([0.003])
+    exact, speeds = stepping(0.0)
+    np.testing.assert_allclose(exact.speeds(exact.time_s[10:-10], lags, at_once)[0], speeds[10:-10], atol=1.0)
+    noisy, _ = stepping(10.0)
+
+    def error(delay: Floats) -> float:
+        return float(np.std(noisy.speeds(noisy.time_s[10:-10], lags, delay)[0] - speeds[10:-10]))
+
+    assert error(late) < 1.0, "the commands are right"
+    assert error(at_once) < 0.8 * min(
+        10.0, float(np.std(noisy.history.speeds(noisy.time_s, lags, at_once)[0] - speeds))
+    )
+
+
+def test_large_steps_tell_when_commands_took_effect() -> None:
+    for noise, off in ((0.0, 3e-4), (2.0, 5e-4)):
+        found = stepping(noise)[0].delays(np.array([0.05, 0.05]), 0.0)
+        assert len(found) > 50 and np.median(found) == pytest.approx(0.003, abs=off)
+
+
+def test_moments_of_no_body_are_not_told_and_those_of_a_flat_one_are() -> None:
+    robot = load_quadrotor("crazyflie")
+    model = IDENTIFICATION.model(robot, [hovering(8.0)])
+    names = [one.name for one in model.parameters]
+    values = np.array([one.value for one in model.parameters])
+    assert model.impossible(values) == ()
+    values[names.index("inertia_z")] = 1.02 * sum(robot.body.inertia_kg_m2[:2])
+    assert model.impossible(values) == (), "within what a fit may be off"
+    estimates = {one.name: Estimate(one, float(value), None, "told") for one, value in zip(model.parameters, values)}
+    moments = [
+        one.value for one in IDENTIFICATION.edits(robot, estimates, str) if one.place[:2] == ("body", "inertia_kg_m2")
+    ]
+    assert moments[2] == pytest.approx(moments[0] + moments[1])
+    values[names.index("inertia_z")] *= 100.0
+    assert model.impossible(values) == ("inertia_x", "inertia_y", "inertia_z")
+
+
 def test_a_curve_has_the_thrust_and_power_that_are_asked_for_and_keeps_its_form_otherwise() -> None:
     for name in ("crazyflie", "crazyflie_brushless"):
         robot = load_quadrotor(name)
@@ -188,7 +264,7 @@ def test_a_power_just_above_two_is_that_of_a_square(power: float, falls: bool) -
         (power - 0.004, power + 0.004),
     )
     found = {}
-    for one in _parameters(robot):
+    for one in quadrotor_parameters(robot):
         value = {"thrust": thrust, "thrust_power": power}.get(one.name, one.value)
         told = one.name in ("thrust", "thrust_power")
         ends = interval if one.name == "thrust_power" else (value, value)

@@ -117,7 +117,7 @@ class RealStages:
         report = new.with_suffix(".html")
         write_identification(report, new.stem, found)
         write_robot(new, robot, found, report.name)
-        print(f"{described(found)}\n\n{gap_table({'before': found.before, 'after': found.after})}", flush=True)
+        print(f"{described(found)}\n\n{gap_table(found.gaps)}", flush=True)
         return Identified(as_data(found), new)
 
     def train(self, origin: str, robot: Path, folder: Path) -> Trained:

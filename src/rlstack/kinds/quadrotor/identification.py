@@ -1,11 +1,13 @@
-"""Identification of quadrotors from commanded rotor speeds and odometry: the batch simulator's own equations.
+"""Identification of quadrotors from rotor speeds and odometry: the batch simulator's own equations.
 
-Each rotor's speed follows from the commands alone (motor lag, delay), so the body is integrated under known speeds.
+The body is integrated under known rotor speeds: those that were measured, if the recording has them, and else those
+that follow from the commands alone (motor lag, delay).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from functools import lru_cache
 from typing import Any
 
@@ -16,16 +18,23 @@ from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.fused import Kernel
 from rlstack.identification.motion_model import (
+    COMMANDS,
+    Channel,
     Edit,
     Estimate,
     KindIdentification,
     MotionModel,
-    Parameter,
     Windows,
     odometry_channel,
 )
-from rlstack.identification.recorded import Recorded
-from rlstack.kinds.quadrotor.identification_rotors import RotorHistory, commanded_range
+from rlstack.identification.recorded import Recorded, Track
+from rlstack.kinds.quadrotor.identification_parameters import (
+    largest_power,
+    quadrotor_parameters,
+    rotor_range,
+    thrust_coefficients,
+)
+from rlstack.kinds.quadrotor.identification_rotors import MeasuredRotors, RotorHistory, commanded_range
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots import Sensor
 from rlstack.robots.frames import from_rotation_vector, inverse, multiply, normalise, rotate, rotate_inverse, tilt
@@ -47,9 +56,6 @@ the floor, as for the guard."""
 _TUMBLING = 1.2
 """Tilt over the guard's limit, beyond which nobody flies any more."""
 
-_FLOOR, _FLOOR_S = 7e-5, 4e-6
-"""Least standard deviations: of factors, and of times, s. MuJoCo, with steps of 1 ms, differs by that from it."""
-
 _AT_LEAST = 0.02
 """Least half width of a training range: a robot differs by that from flight to flight, by its battery and weather."""
 
@@ -61,9 +67,23 @@ _CURVE, _CENTRE = ("thrust", "thrust_power"), ("centre_x", "centre_y")
 _ALIKE = 0.01
 """A power above the largest one of a rising curve by less than this, or than three half widths, counts as that one."""
 
-_STEPS = "goals that step by a metre and more in all three directions"
-_TURNS = "goals that step sideways together with the heading, so that it rolls, pitches and yaws at once"
-_CLIMBS = "fast climbs and descents"
+_MOMENTS = ("inertia_x", "inertia_y", "inertia_z")
+_FLAT = 0.05
+"""A moment of inertia above the sum of the other two by less than this share counts as that of a flat body."""
+
+_MOTORS = ("rise", "fall", "delay")
+_SPEED, _TELEMETRY = "rotor_speed", "joint_states"
+_SPEED_NOISE = 0.005
+"""First guess of the noise of measured rotor speeds, as a share of the hover speed."""
+
+_TOGETHER_S = 1e-4
+"""Stamps that differ by less are of one time."""
+
+_ENOUGH = 20
+"""Large steps of the commands from which the distribution of their delays is told."""
+
+_LEAST_OFTEN_S = 0.1
+"""Longest period of measured rotor speeds that are of use: of the order of a motor's lag."""
 
 
 class QuadrotorMotion(MotionModel):
@@ -76,11 +96,11 @@ class QuadrotorMotion(MotionModel):
     state_steps = np.array([1e-4] * 3 + [1e-5] * 3 + [1e-4] * 3 + [1e-4] * 3)
 
     def __init__(self, robot: Quadrotor, recordings: Sequence[Recorded]) -> None:
-        self._robot, model = robot, robot.rotor_model
+        self._robot, self._recordings, model = robot, recordings, robot.rotor_model
         commands = [recorded.tracks["cmd/rotors"] for recorded in recordings]
         sent = [track.values["rotor_speed"] for track in commands]
         low, high = commanded_range(sent, model.speed_min_rad_s, model.speed_max_rad_s)
-        self.parameters = tuple(_parameters(robot) + _range(robot, low, high))
+        self.parameters = tuple(quadrotor_parameters(robot) + rotor_range(robot, low, high))
         self._column = {parameter.name: k for k, parameter in enumerate(self.parameters)}
         odom = robot.sensors.get("odom", Sensor(rate_hz=100.0))
         self.channels = (
@@ -91,9 +111,54 @@ class QuadrotorMotion(MotionModel):
         )
         self._odom = [recorded.tracks["odom"] for recorded in recordings]
         self._commanded = [np.clip(speeds, low, high) for speeds in sent]
-        self._rotors = [RotorHistory(track.time_s, sent) for track, sent in zip(commands, self._commanded)]
+        self._rotors = [
+            _rotors(track.time_s, sent, recorded.tracks.get(_TELEMETRY))
+            for track, sent, recorded in zip(commands, self._commanded, recordings)
+        ]
+        if any(isinstance(rotors, MeasuredRotors) for rotors in self._rotors):
+            self.driven_by, self.measured_inputs = "measured rotor speeds", (_SPEED,)
+            self.channels += (Channel(_SPEED, "rad/s", len(robot.rotors), _SPEED_NOISE * robot.hover_speed_rad_s),)
         self._command_s = [track.time_s for track in commands]
         self._base = pack_parameters(robot, Perturbation.none(1, len(robot.rotors)), "float64")[0]
+
+    def by_commands(self) -> MotionModel:
+        """Return the model whose rotors turn as they are commanded."""
+        if self.driven_by == COMMANDS:
+            return self
+        other = copy(self)
+        other.driven_by, other.measured_inputs = COMMANDS, ()
+        return other
+
+    def alternatives(self, values: Array) -> tuple[MotionModel, ...]:
+        """Return the prediction from commands, unless the rotors' speeds were measured without noise."""
+        lags, delay = values[[self._column["rise"], self._column["fall"]]], values[self._column["delay"]]
+        measured = [rotors for rotors in self._rotors if isinstance(rotors, MeasuredRotors)]
+        return (self.by_commands(),) if any(not one.exact(lags, float(delay)) for one in measured) else ()
+
+    def impossible(self, values: Array) -> tuple[str, ...]:
+        """Return the moments of inertia, if one clearly exceeds the sum of the other two: no body has these."""
+        moments = values[[self._column[name] for name in _MOMENTS]]
+        return _MOMENTS if moments.max() > (1.0 + _FLAT) * (moments.sum() - moments.max()) else ()
+
+    def notes(self, values: Array) -> list[str]:
+        """Return when commands took effect, where rotor speeds tell it."""
+        lags, delay = values[[self._column["rise"], self._column["fall"]]], float(values[self._column["delay"]])
+        found = []
+        for recorded, rotors in zip(self._recordings, self._rotors):
+            if not isinstance(rotors, MeasuredRotors):
+                continue
+            if self.driven_by == COMMANDS:
+                found.append(
+                    f"{recorded.path}: the measured rotor speeds are noisy, and the commands explain the motion better:"
+                    " the speeds tell of the motors alone."
+                )
+            if len(late := rotors.delays(lags, delay)) >= _ENOUGH:
+                low, middle, high = 1e3 * np.quantile(late, (0.05, 0.5, 0.95))
+                found.append(
+                    f"{recorded.path}: by the measured rotor speeds, commands took effect {middle:.1f} ms after they"
+                    f" came in the median, 90% of them {low:.1f} to {high:.1f} ms ({len(late)} large steps)."
+                )
+        return found
 
     def states(self, windows: Windows) -> Array:
         """Return the measured states (S, 13)."""
@@ -108,22 +173,25 @@ class QuadrotorMotion(MotionModel):
         return np.concatenate(parts, axis=-1)
 
     def residual(self, values: Array, states: Array, windows: Windows) -> Array:
-        """Return position, attitude, velocity in the body and rates, predicted minus measured (V, S, K, 12)."""
+        """Return position, attitude, velocity in the body and rates, predicted minus measured (V, S, K, 12 or more).
+
+        Further rows are the speeds of rotors that were measured, as they follow from the commands.
+        """
         predicted = self._simulate(values, states, windows)
         attitude = predicted[..., 3:7]
         measured = {name: self._measured(windows, name)[None] for name in _MEASURED}
         turn = multiply(inverse(measured["orientation"]), attitude)
         turn = 2.0 * turn[..., :3] * np.where(turn[..., 3:] < 0.0, -1.0, 1.0)
         velocity = rotate_inverse(attitude, predicted[..., 7:10])
-        return np.concatenate(
-            [
-                predicted[..., :3] - measured["position"],
-                turn,
-                velocity - measured["linear_velocity"],
-                predicted[..., 10:] - measured["angular_velocity"],
-            ],
-            axis=-1,
-        )
+        rows = [
+            predicted[..., :3] - measured["position"],
+            turn,
+            velocity - measured["linear_velocity"],
+            predicted[..., 10:] - measured["angular_velocity"],
+        ]
+        if self.channels[-1].name == _SPEED:
+            rows.append(self._rotors_off(values, windows))
+        return np.concatenate(rows, axis=-1)
 
     def recorded(self, windows: Windows) -> dict[str, Array]:
         """Return position and velocities."""
@@ -186,13 +254,35 @@ class QuadrotorMotion(MotionModel):
 
     def _speeds(self, values: Array, at_s: Array, windows: Windows) -> tuple[Array, NDArray[np.intp]]:
         """Return the rotor speeds of the different motors among the variants, and which one each variant has."""
-        motors = values[:, [self._column[name] for name in ("rise", "fall", "delay")]]
-        different, which = np.unique(motors, axis=0, return_inverse=True)
+        different, which = self._motors(values)
         speeds = np.empty((len(different), *at_s.shape, len(self._robot.rotors)))
-        for number, history in enumerate(self._rotors):
+        for number, rotors in enumerate(self._rotors):
             mine = windows.recording == number
-            speeds[:, mine] = history.speeds(at_s[mine], different[:, :2], different[:, 2])
-        return speeds, which.ravel()
+            if self.driven_by == COMMANDS and isinstance(rotors, MeasuredRotors):
+                rotors = rotors.history
+            speeds[:, mine] = rotors.speeds(at_s[mine], different[:, :2], different[:, 2])
+        return speeds, which
+
+    def _motors(self, values: Array) -> tuple[Array, NDArray[np.intp]]:
+        """Return the different motors (U, 3) among the variants, the first one's first, and which each variant has."""
+        motors = values[:, [self._column[name] for name in _MOTORS]]
+        _, first, which = np.unique(motors, axis=0, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        return motors[first[order]], np.argsort(order)[which.ravel()]
+
+    def _rotors_off(self, values: Array, windows: Windows) -> Array:
+        """Return the rotors' speeds by their commands minus those measured (V, S, K, rotors); NaN: none was."""
+        different, which = self._motors(values)
+        rows = []
+        for track, rotors in zip(self._odom, self._rotors):
+            found = np.full((len(different), len(track), len(self._robot.rotors)), np.nan)
+            if isinstance(rotors, MeasuredRotors):
+                # each measurement belongs to the odometry that it came with, or the next one
+                at = np.searchsorted(track.time_s, rotors.time_s - _TOGETHER_S)
+                inside = at < len(track)
+                found[:, at[inside]] = -rotors.off(different[:, :2], different[:, 2])[:, inside]
+            rows.append(np.moveaxis(found, 0, 1))
+        return np.moveaxis(windows.cut(rows), 2, 0)[which]
 
     def _rows(self, values: Array) -> Array:
         """Return the batch simulator's parameters (V, PARAMETER_WIDTH)."""
@@ -211,93 +301,14 @@ class QuadrotorMotion(MotionModel):
         return rows
 
 
+def _rotors(time_s: Array, commanded: Array, telemetry: Track | None) -> RotorHistory | MeasuredRotors:
+    history = RotorHistory(time_s, commanded)
+    if telemetry is None or telemetry.period_s > _LEAST_OFTEN_S:
+        return history
+    return MeasuredRotors(history, telemetry.time_s, telemetry.values["measured_rotor_speed"])
+
+
 _MEASURED = ("position", "orientation", "linear_velocity", "angular_velocity")
-
-
-def thrust_coefficients(robot: Quadrotor, thrust: Array, power: Array) -> Array:
-    """Return c0, c1, c2 (..., 3) of a rotor with a thrust, N, at the file's hover speed.
-
-    Args:
-        robot: The robot file, whose c0 is scaled with the thrust.
-        thrust: (...,) at the file's hover speed.
-        power: (...,) of the speed with which the thrust rises there; the file's own only scales its curve.
-    """
-    file, speed = np.array(robot.rotor_model.thrust_coefficients), robot.hover_speed_rad_s
-    scale = np.asarray(thrust) / float(robot.rotor_model.thrust(np.array(speed)))
-    further = (power - _power(robot)) * thrust
-    c1 = scale * file[1] - further / speed
-    return np.stack([scale * file[0], c1, scale * file[2] + further / speed**2], axis=-1)
-
-
-def _largest_power(robot: Quadrotor, thrust: float, speed_min: float) -> float:
-    """Return the largest power with which the thrust rises all the way from ``speed_min``, rad/s.
-
-    That of c2 alone is 2, and a fit of such rotors ends as often above it as below.
-    """
-    _, c1, c2 = thrust_coefficients(robot, np.array(thrust), np.array(_power(robot)))
-    share = speed_min / robot.hover_speed_rad_s
-    if share >= 0.5:
-        return np.inf
-    return _power(robot) + float(c1 + 2.0 * speed_min * c2) * robot.hover_speed_rad_s / (thrust * (1.0 - 2.0 * share))
-
-
-def _power(robot: Quadrotor) -> float:
-    """Return the power of the speed with which the file's thrust rises at its hover speed: 2 for c2 alone."""
-    _, c1, c2 = robot.rotor_model.thrust_coefficients
-    speed = robot.hover_speed_rad_s
-    return (c1 + 2.0 * c2 * speed) * speed / float(robot.rotor_model.thrust(np.array(speed)))
-
-
-def _parameters(robot: Quadrotor) -> list[Parameter]:
-    body, model, speed = robot.body, robot.rotor_model, robot.hover_speed_rad_s
-    arm = float(np.abs(robot.rotor_positions[:, :2]).max())
-    factor: dict[str, Any] = {"logarithmic": True, "prior": 1.0, "needed": 0.1, "floor": _FLOOR}
-    weighed = (
-        "odometry tells forces over mass and torques over inertia only: thrust, inertia and drag are in proportion to"
-        " it; weigh the robot, ready to fly: --known mass=KG"
-    )
-    found = [Parameter("mass", "kg", body.mass_kg, ("body", "mass_kg"), manoeuvre="scales", given=weighed, **factor)]
-    curve = ("rotor_model", "thrust_coefficients")
-    thrust = float(model.thrust(np.array(speed)))
-    found.append(Parameter("thrust", "N", thrust, curve, manoeuvre=_STEPS, **factor))
-    found.append(Parameter("thrust_power", "", _power(robot), curve, manoeuvre=_CLIMBS, **{**factor, "prior": 0.3}))
-    for axis, name in enumerate("xyz"):
-        place, moment = ("body", "inertia_kg_m2", axis), body.inertia_kg_m2[axis]
-        how: dict[str, Any] = {"manoeuvre": _TURNS, "alike": "torque"} if name == "z" else {"manoeuvre": _STEPS}
-        found.append(Parameter(f"inertia_{name}", "kg m^2", moment, place, **how, **factor))
-    for name, key, how_ in (
-        ("torque", "torque_per_thrust_m", _TURNS),
-        ("rise", "rise_time_constant_s", _CLIMBS),
-        ("fall", "fall_time_constant_s", _CLIMBS),
-    ):
-        unit = "m" if name == "torque" else "s"
-        place_ = ("rotor_model", key)
-        found.append(Parameter(name, unit, getattr(model, key), place_, manoeuvre=how_, **factor))
-    late = 0.25 / robot.control_rate_hz
-    found.append(Parameter("delay", "s", 0.0, (), False, 0.05, late, _STEPS, least=0.0, floor=_FLOOR_S))
-    most = robot.weight_n / robot.limits.linear_velocity_m_s
-    for axis, name in enumerate("xyz"):
-        where, drag = ("body", "linear_drag_n_s_per_m", axis), body.linear_drag_n_s_per_m[axis]
-        how_ = f"flights at {0.7 * robot.limits.linear_velocity_m_s:.2g} m/s along {name}"
-        needed = max(0.1 * drag, 0.005 * most)
-        found.append(
-            Parameter(f"drag_{name}", "N s/m", drag, where, False, most, needed, how_, least=0.0, floor=1e-4 * most)
-        )
-    for name in "xy":
-        needed, floor = 0.02 * arm, 1e-7 * arm
-        found.append(Parameter(f"centre_{name}", "m", 0.0, ("rotors",), False, 0.2 * arm, needed, _STEPS, floor=floor))
-    return found
-
-
-def _range(robot: Quadrotor, low: float, high: float) -> list[Parameter]:
-    """Return the ends of the rotors' range that the recordings show to be others than the file's."""
-    found = []
-    for name, key, seen in (("speed_min", "speed_min_rad_s", low), ("speed_max", "speed_max_rad_s", high)):
-        file = getattr(robot.rotor_model, key)
-        if seen != file:
-            how: dict[str, Any] = {"given": "as it was commanded", "observed": seen, "least": 0.0}
-            found.append(Parameter(name, "rad/s", file, ("rotor_model", key), False, 1.0, 1.0, "", **how))
-    return found
 
 
 @lru_cache(maxsize=4)
@@ -315,7 +326,8 @@ def _step_kernel(rotors: int) -> Kernel:
 class QuadrotorIdentification(KindIdentification):
     """See :class:`rlstack.identification.motion_model.KindIdentification`."""
 
-    signals = (*_MEASURED, "rotor_speed")
+    signals = (*_MEASURED, "rotor_speed", "measured_rotor_speed")
+    optional = ("measured_rotor_speed",)
 
     def check(self, robot: Any) -> None:
         """Refuse a robot that takes rates and thrust."""
@@ -327,7 +339,7 @@ class QuadrotorIdentification(KindIdentification):
 
     def names(self, robot: Any) -> dict[str, Sequence[str]]:
         """Return the rotors' names."""
-        return {"rotor_speed": robot.rotor_names}
+        return {"rotor_speed": robot.rotor_names, "measured_rotor_speed": robot.rotor_names}
 
     def model(self, robot: Any, recordings: Sequence[Recorded]) -> MotionModel:
         """Return the model."""
@@ -338,12 +350,20 @@ class QuadrotorIdentification(KindIdentification):
         found = []
         for name, estimate in estimates.items():
             place = estimate.parameter.place
-            if estimate.verdict != "kept" and place and name not in (*_CURVE, *_CENTRE):
+            if estimate.verdict != "kept" and place and name not in (*_CURVE, *_CENTRE, *_MOMENTS):
                 found.append(Edit(place, estimate.value, says(name)))
+        moments = {name: estimates[name].value for name in _MOMENTS}
+        largest = max(moments, key=moments.__getitem__)
+        others = sum(moments.values()) - moments[largest]
+        if others < moments[largest] < (1.0 + _FLAT) * others and estimates[largest].verdict == "told":
+            moments[largest] = others
+        for name, value in moments.items():
+            if estimates[name].verdict != "kept":
+                found.append(Edit(estimates[name].parameter.place, value, says(name)))
         if changed := [name for name in _CURVE if estimates[name].verdict != "kept"]:
             thrust, power = (estimates[name].value for name in _CURVE)
             low = estimates["speed_min"].value if "speed_min" in estimates else robot.rotor_model.speed_min_rad_s
-            most = _largest_power(robot, thrust, low)
+            most = largest_power(robot, thrust, low)
             if most < power < most + max(3.0 * power * estimates["thrust_power"].half_width, _ALIKE):
                 power = most
             curve = thrust_coefficients(robot, np.array(thrust), np.array(power))
@@ -362,7 +382,7 @@ class QuadrotorIdentification(KindIdentification):
         """Return the ranges of the quantities that are told; the recipe's own stay for the others."""
         groups = {
             "thrust": ("thrust",),  # over mass, which is what moves the robot
-            "inertia": ("inertia_x", "inertia_y", "inertia_z"),
+            "inertia": _MOMENTS,
             "torque": ("torque",),
             "time_constant": ("rise", "fall"),
         }
