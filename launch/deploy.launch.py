@@ -84,6 +84,7 @@ LAUNCH_FILE = LaunchFile(
         ),
         Argument("params_file", "A ROS 2 parameters file for the nodes, such as tighter limits of the guard.", ""),
         Argument("teleop", "Let an operator correct an arm, by teleop/twist, teleop/intervene.", "false", boolean),
+        Argument("adapt", "Adapt a quadrotor's policy in flight to what it is, such as a payload.", "false", boolean),
         Argument("agent", "Start the agent, too, which takes sentences on agent/sentence.", "false", boolean),
         Argument("places", "The agent's named places, a YAML file.", ""),
         Argument("model_url", "OpenAI-compatible endpoint of a language model that plans for the agent.", ""),

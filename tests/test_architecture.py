@@ -72,7 +72,7 @@ KIND_FLOORS = {
     **dict.fromkeys(("spec", "models", "mjcf", "urdf", "signals"), 1),
     "simulation": 2,
     "guard": 3,
-    "identification": 4,
+    **dict.fromkeys(("identification", "adaptation"), 4),
     "topics": 6,
     **dict.fromkeys(("deployment", "drill", "scaffold", "verification"), 7),
 }

@@ -9,7 +9,7 @@ import pytest
 
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import load_quadrotor
-from rlstack.nodes.policy_swap import require_record, require_same
+from rlstack.nodes.policy_swap import Proven, require_record, require_same
 from rlstack.policies import contract_for
 from rlstack.policies.record import Record
 
@@ -50,7 +50,27 @@ def test_what_differs_is_refused_by_name(other: Any, says: str) -> None:
 
 
 NEXT: Any = SimpleNamespace(path=Path("next.onnx"), sha256="1" * 64)
-PROVEN = {"sha256": NEXT.sha256, "robot": ROBOT.name, "robot_sha256": ROBOT.sha256, "passed": True}
+PROVEN = {
+    "sha256": NEXT.sha256,
+    "robot": ROBOT.name,
+    "robot_sha256": ROBOT.sha256,
+    "passed": True,
+    "backends": {"mujoco": {"flown_in": "mujoco (topics)"}},
+}
+IN_PROCESS = {"batch": {"flown_in": "batch simulator (in process)"}}
+
+
+def record(doubt: str = "", **changed: Any) -> Record:
+    return Record(Path("verify.json"), {**PROVEN, **changed}, doubt=doubt)
+
+
+def origin(doubt: str = "", **changed: Any) -> Proven:
+    return Proven("0" * 64, record(doubt, sha256="0" * 64, **changed))
+
+
+def test_a_policy_with_a_proof_over_topics_may_take_over() -> None:
+    require_record(record(), NEXT, ROBOT)
+    require_record(record(robot="x500", robot_sha256="2" * 64), NEXT, None)
 
 
 @pytest.mark.parametrize(
@@ -61,16 +81,36 @@ PROVEN = {"sha256": NEXT.sha256, "robot": ROBOT.name, "robot_sha256": ROBOT.sha2
         ({"passed": False}, "", "next.onnx did not pass its verification"),
         ({"robot": "x500"}, "", "is not proven for this robot file"),
         ({"robot_sha256": "2" * 64}, "", "is not proven for this robot file"),
+        ({"backends": IN_PROCESS}, "", "verify.json is of trials in process only, not over topics"),
     ],
 )
 def test_a_policy_without_a_proof_is_refused(changed: dict[str, Any], doubt: str, says: str) -> None:
     with pytest.raises(UserError) as refused:
-        require_record(Record(Path("verify.json"), {**PROVEN, **changed}, doubt=doubt), NEXT, "0" * 64, ROBOT)
+        require_record(record(doubt, **changed), NEXT, ROBOT, origin())
     assert says in str(refused.value)
 
 
-def test_one_that_was_adapted_from_the_one_that_flies_is_proven_for_what_its_flight_told() -> None:
-    data = {**PROVEN, "robot_sha256": "2" * 64, "adapted_from": "0" * 64}
-    require_record(Record(Path("verify.json"), data), NEXT, "0" * 64, ROBOT)
-    with pytest.raises(UserError, match="is not proven for this robot file"):
-        require_record(Record(Path("verify.json"), data), NEXT, "3" * 64, ROBOT)
+ADAPTED = {"robot_sha256": "2" * 64, "adapted_from": "0" * 64, "backends": IN_PROCESS}
+
+
+def test_one_that_was_adapted_from_a_proven_one_is_proven_for_what_its_flight_told() -> None:
+    require_record(record(**ADAPTED), NEXT, ROBOT, origin())
+
+
+@pytest.mark.parametrize(
+    ("changed", "doubt", "proven", "says"),
+    [
+        ({}, "", None, "is not proven for this robot file"),
+        ({"adapted_from": "3" * 64}, "", origin(), "is not proven for this robot file"),
+        ({"passed": False}, "", origin(), "next.onnx did not pass its verification"),
+        ({}, "is unsigned", origin(), "is unsigned"),
+        ({}, "", origin(backends=IN_PROCESS), "adapted from a policy whose own proof is not complete"),
+        ({}, "", origin("is unsigned"), "adapted from a policy whose own proof is not complete"),
+    ],
+)
+def test_an_adapted_one_needs_its_own_proof_and_the_whole_one_of_its_origin(
+    changed: dict[str, Any], doubt: str, proven: Proven | None, says: str
+) -> None:
+    with pytest.raises(UserError) as refused:
+        require_record(record(doubt, **{**ADAPTED, **changed}), NEXT, ROBOT, proven)
+    assert says in str(refused.value)

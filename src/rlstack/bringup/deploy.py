@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from rlstack.bringup.adapt_process import with_adaptation
 from rlstack.bringup.kind_deployment import EXTERNAL, deployment_of
 from rlstack.bringup.node_process import System, on_simulated_time, with_parameters, with_real_time_priority
 from rlstack.bringup.params_file import with_params_file
@@ -45,6 +46,7 @@ def checked_deployment(
     *,
     force: bool = False,
     teleop: bool = False,
+    adapt: bool = False,
     agent: bool = False,
     places: str = "",
     model_url: str = "",
@@ -64,6 +66,7 @@ def checked_deployment(
         robot: A robot's name or file; empty: :func:`chosen_robot`.
         force: Run although the policy has no passing verification beside it, or was trained on other vehicles.
         teleop: An operator may correct the policy, see :func:`rlstack.bringup.teleop.with_human`.
+        adapt: Adapt the policy in flight, see :func:`rlstack.bringup.adapt_process.with_adaptation`.
         agent: An agent takes sentences, see :func:`rlstack.bringup.agent_process.with_agent`, as the next three.
         places: File of named places.
         model_url: Endpoint of a language model that plans.
@@ -91,6 +94,8 @@ def checked_deployment(
         raise UserError("teleop corrects a policy node: leave it out, or --commander.")
     if teleop:
         system = with_human(system, spec)
+    if adapt:
+        system = with_adaptation(system, spec)
     if agent:
         from rlstack.bringup.agent_process import with_agent  # its grammar takes a fifth of a second to load
 

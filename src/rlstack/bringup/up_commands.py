@@ -91,6 +91,9 @@ class Deploy:
     teleop: bool = False
     """Let an operator correct an arm's policy: with rlstack teleop --only-device, or any publisher of teleop/twist and
     teleop/intervene."""
+    adapt: bool = False
+    """Adapt a quadrotor's policy in flight: measure what the robot is now, such as with a payload, learn for that,
+    prove it, and swap it in."""
     agent: bool = False
     """Start the agent, too: it takes sentences on agent/sentence, and has the robot do what they say."""
     places: Annotated[str, tyro.conf.arg(metavar="FILE")] = ""

@@ -11,8 +11,9 @@ from typing import Any
 from rlstack.errors import UserError
 from rlstack.policies import find_policy
 from rlstack.policies.record import Record, read_record
+from rlstack.policies.record_check import lacks, over_topics, simulators
 from rlstack.robots import RobotSpec
-from rlstack.verification.report import IN_PROCESS_NAME, OVER_TOPICS, RECORD_NAME
+from rlstack.verification.report import IN_PROCESS_NAME, RECORD_NAME
 
 
 def record_path(policy: str | Path) -> Path:
@@ -48,46 +49,44 @@ def require_verification(
     read = read_record(find_policy(policy)) if record is None else record
     path, remedy = read.path, f"run `rlstack verify {policy}{option}`, or run it unverified with --force"
     found = sha256 or file_sha256(policy)
-    if not (read.sha256 or read.problem):
+    lacking = lacks(read, found, robot)
+    if "a record" in lacking:
         missing = f"there is no {path}{_in_process(path, found)}"
         raise UserError(f"The policy {policy} has not been verified ({missing}): {remedy}.")
-    absent = [key for key in ("sha256", "robot", "passed") if key not in read.data]
-    if problem := read.problem or (f"it has no '{absent[0]}'" if absent else ""):
-        raise UserError(f"The verification record {path} cannot be read ({problem}): {remedy}.")
-    digest, verified_on, passed = (read.data[key] for key in ("sha256", "robot", "passed"))
-    if digest != found:
+    if "an entry" in lacking:
+        absent = [key for key in ("sha256", "robot", "passed") if key not in read.data]
+        why = read.problem or f"it has no '{absent[0]}'"
+        raise UserError(f"The verification record {path} cannot be read ({why}): {remedy}.")
+    if "the policy" in lacking:
         raise UserError(
-            f"The verification record {path} is for another policy file (SHA-256 {str(digest)[:16]}...), not for"
-            f" {policy} ({found[:16]}...): {remedy}."
+            f"The verification record {path} is for another policy file (SHA-256 {str(read.data['sha256'])[:16]}...),"
+            f" not for {policy} ({found[:16]}...): {remedy}."
         )
-    if verified_on != robot.name:
+    if "the robot" in lacking:
         raise UserError(
-            f"The verification record {path} is for '{verified_on}', not for '{robot.name}': run `rlstack verify"
+            f"The verification record {path} is for '{read.data['robot']}', not for '{robot.name}': run `rlstack verify"
             f" {policy}{option or f' --robot {robot.name}'}`, or run it unverified with --force."
         )
-    if (known := read.data.get("robot_sha256")) is None:
+    if "a robot file" in lacking:
         raise UserError(
             f"The verification record {path} was made by an earlier version of rlstack and does not identify the"
             f" robot file of '{robot.name}': {remedy}."
         )
-    if known != robot.sha256:
+    if "the robot file" in lacking:
         raise UserError(
             f"The verification record {path} is for another version of '{robot.name}': its robot file, or the model"
             f" that it names, has changed: {remedy}."
         )
-    if read.doubt:
+    if "trust" in lacking:
         raise UserError(f"The verification record {path} {read.doubt}, so nobody vouches for it: {remedy}.")
-    if passed is not True:
+    if "a pass" in lacking:
         reasons = read.data.get("reasons")
         why = "; ".join(map(str, reasons)) if isinstance(reasons, list) else ""
         raise UserError(f"The policy {policy} did not pass its verification ({why or _shares(read.data)}): {remedy}.")
-    backends = read.data.get("backends")
-    entries = [entry for entry in backends.values() if isinstance(entry, dict)] if isinstance(backends, dict) else []
-    simulators = [str(entry.get("flown_in", "")) for entry in entries]
-    if not any(name.endswith(OVER_TOPICS) for name in simulators):
+    if not over_topics(read):
         raise UserError(
-            f"The policy {policy} was verified in process only ({', '.join(simulators)}), not over topics through the"
-            f" nodes that are deployed: {remedy}."
+            f"The policy {policy} was verified in process only ({', '.join(simulators(read))}), not over topics through"
+            f" the nodes that are deployed: {remedy}."
         )
     return dict(read.data)
 

@@ -115,6 +115,7 @@ def identify(
     recordings: Sequence[Recorded],
     known: Mapping[str, float] | None = None,
     progress: Callable[[str], None] | None = None,
+    least_s: float = LEAST_MOTION_S,
 ) -> Identification:
     """Estimate a robot's parameters.
 
@@ -123,6 +124,7 @@ def identify(
         recordings: From :func:`read_all`.
         known: Values that were measured otherwise, by the parameters' names.
         progress: Called with a sentence on each stage.
+        least_s: Least time in free motion under commands; a hover tells thrust over mass within less.
 
     Raises:
         UserError: A known parameter does not exist, the recordings have too little free motion, or the robot's model
@@ -136,10 +138,10 @@ def identify(
     file = np.array([parameter.value for parameter in model.parameters])
     windows = kept_windows(model, windows_of(list(recordings), model.topic, kind.segments_s[-1], held_out=False))
     moving_s = len(windows) * kind.segments_s[-1]
-    if moving_s < LEAST_MOTION_S:
+    if moving_s < least_s:
         raise UserError(
             f"{', '.join(str(one.path) for one in recordings)}: {moving_s:.1f} s are in free motion under commands, and"
-            f" at least {LEAST_MOTION_S:g} s are needed: record {model.parameters[-1].manoeuvre}."
+            f" at least {least_s:g} s are needed: record {model.parameters[-1].manoeuvre}."
         )
     centre, estimated = file.copy(), values.copy()
     found, pieces = None, windows

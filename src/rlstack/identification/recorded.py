@@ -139,7 +139,7 @@ def read_recording(
         heard = {f"{space}/{topic}" for topic in _TICKS} & set(bag.topics)
         for message in bag.messages({*names_, *heard}):
             if message.topic in heard:
-                ticks.append((message.received_ns, _header_stamp(message.data)))
+                ticks.append((message.received_ns, header_stamp(message.data)))
             if message.topic not in names_:
                 continue
             topic = names_[message.topic]
@@ -263,7 +263,7 @@ def _on_one_clock(
     return tracks, notes
 
 
-def _header_stamp(data: bytes) -> int:
+def header_stamp(data: bytes) -> int:
     """Return the stamp, ns, of a serialized message that begins with a header."""
     seconds, nanoseconds = struct.unpack_from("<iI" if data[1] & 1 else ">iI", data, 4)
     return int(seconds) * NANOSECONDS + int(nanoseconds)

@@ -87,11 +87,16 @@ def robot_text(name: str, source: str, found: Identification, report: str = "") 
     data = parse_yaml(text, str(origin))
     text = _without_ranges(text)
     edits += _noise(data, found, bags)
-    model = data.get("model", "") if isinstance(data, dict) else ""
-    if model and not model.startswith("package:"):
-        edits.append(Edit(("model",), str(origin.absolute().parent / model), ""))
+    edits += moved_model(data, origin)
     ranges = kind.randomisation(found.robot, found.estimates)
     return _head(name, source, bags, found, report) + edited(text, edits) + _ranges(ranges)
+
+
+def moved_model(data: Any, origin: Path) -> list[Edit]:
+    """Return the change by which a robot file of another folder finds its model where it is."""
+    model = data.get("model", "") if isinstance(data, dict) else ""
+    outside = bool(model) and not model.startswith("package:")
+    return [Edit(("model",), str(origin.absolute().parent / model), "")] if outside else []
 
 
 def _noise(data: Any, found: Identification, bags: str) -> list[Edit]:

@@ -17,6 +17,7 @@ ALWAYS = frozenset(
         topics.POLICY_STEPS,
         topics.POLICY_HELD,
         topics.POLICY_FILE,
+        topics.ADAPTATION,
         topics.GUARD_MODE,
         topics.GUARD_REASON,
         topics.GUARD_INTERVENTIONS,

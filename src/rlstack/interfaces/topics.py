@@ -57,6 +57,8 @@ POLICY_HELD = POLICY_PREFIX + "held"
 ``policy/steps`` names them by their version. Latched."""
 POLICY_FILE = POLICY_PREFIX + "file"
 """Which file the policy node steps, with its SHA-256, from which step on, and which was refused, as JSON. Latched."""
+ADAPTATION = "adaptation"
+"""What the adaptation in flight has measured, learned, proven and swapped, or why not, a sentence each. Latched."""
 GUARD_MODE = "guard/mode"
 GUARD_REASON = "guard/reason"
 """Why the guard is in its mode; sent just before :data:`GUARD_MODE`. Latched."""
@@ -146,6 +148,7 @@ TYPES: dict[str, str] = {
     POLICY_STEPS: "std_msgs/msg/Int64MultiArray",
     POLICY_HELD: "std_msgs/msg/Float64MultiArray",
     POLICY_FILE: "std_msgs/msg/String",
+    ADAPTATION: "std_msgs/msg/String",
     DIAGNOSTICS: "diagnostic_msgs/msg/DiagnosticArray",
     MARKERS: "visualization_msgs/msg/MarkerArray",
     WORLD_MARKERS: "visualization_msgs/msg/MarkerArray",

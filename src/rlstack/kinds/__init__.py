@@ -32,6 +32,7 @@ PARTS = {
     "deployment": "deployment",
     "drill": "fault drill",
     "identification": "identification",
+    "adaptation": "adaptation in flight",
     "verification": "verification",
     "scaffold": "starting file",
 }

@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from rlstack.interfaces import topics
 from rlstack.interfaces.step_messages import PolicyFile, file_text
 from rlstack.policies import Contract, PolicyOutputError
 from rlstack.policies.record import Record, read_record
+from rlstack.policies.record_check import ADAPTED_FROM, lacks, over_topics
 from rlstack.robots import RobotSpec
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class PolicySwap:
         steps: Callable[[], int],
     ) -> None:
         self._node, self._robot, self._present, self._steps = node, robot, present, steps
-        self._policy = policy
+        self._policy = self._proven = policy
         self._thread: threading.Thread | None = None
         self.found: tuple[Policy, Record] | str | None = None
         """What was loaded, with the record beside it, or why it is refused; None: nothing new."""
@@ -100,6 +101,8 @@ class PolicySwap:
             return None
         policy, record = found
         self._policy = policy
+        if ADAPTED_FROM not in record.data:
+            self._proven = policy
         if parameters["record_sha256"]:
             parameters.put("record_sha256", record.sha256)
         self._say()
@@ -143,7 +146,8 @@ class PolicySwap:
             require_same(self._policy.contract, policy.contract, path)
             record = read_record(policy.path)
             if needs_record:
-                require_record(record, policy, self._policy.sha256, self._robot)
+                origin = Proven(self._proven.sha256, read_record(self._proven.path))
+                require_record(record, policy, self._robot, origin)
             _try(policy, present)
             policy.reset()
             return policy, record
@@ -206,25 +210,58 @@ def require_same(flown: Contract, other: Contract, where: str) -> None:
         raise UserError(f"{where} {has} recurrent state, unlike {flown.name}: start the node anew with it.")
 
 
-def require_record(record: Record, policy: Policy, flown_sha256: str, robot: RobotSpec | None) -> None:
-    """Refuse a policy without a passing verification record that is trusted, for this robot file.
+def require_record(record: Record, policy: Policy, robot: RobotSpec | None, proven: Proven | None = None) -> None:
+    """Refuse a policy without a passing verification record over topics that is trusted, for this robot file.
 
-    One that was adapted from the one that flies is proven for what its flight told of the robot instead of its file.
+    One that was adapted in flight is proven in process, for what the flight told of the robot instead of its file. That
+    is enough only beside the whole proof of the policy that it was adapted from.
+
+    Args:
+        record: The record beside the policy file.
+        policy: The policy.
+        robot: The robot; None: not known.
+        proven: The last policy that was not adapted in flight.
 
     Raises:
         UserError: Names the record and what is wrong with it.
     """
-    data, remedy = record.data, "verify it with `rlstack verify`, or start without the need of a record (--force)"
+    path, remedy = record.path, "verify it with `rlstack verify`, or start without the need of a record (--force)"
+    lacking, origin = lacks(record, policy.sha256, robot), record.data.get(ADAPTED_FROM)
     if record.doubt:
-        raise UserError(f"{policy.path} is not proven: its record {record.path} {record.doubt}: {remedy}.")
-    if data.get("sha256") != policy.sha256:
-        raise UserError(f"{policy.path} is not proven: {record.path} is for another policy file: {remedy}.")
-    if data.get("passed") is not True:
-        raise UserError(f"{policy.path} did not pass its verification ({record.path}): {remedy}.")
-    named = robot is None or data.get("robot") == robot.name
-    same = robot is None or data.get("robot_sha256") == robot.sha256 or data.get("adapted_from") == flown_sha256
-    if not (named and same):
-        raise UserError(f"{policy.path} is not proven for this robot file, by its record {record.path}: {remedy}.")
+        raise UserError(f"{policy.path} is not proven: its record {path} {record.doubt}: {remedy}.")
+    if "the policy" in lacking:
+        raise UserError(f"{policy.path} is not proven: {path} is for another policy file: {remedy}.")
+    if "a pass" in lacking:
+        raise UserError(f"{policy.path} did not pass its verification ({path}): {remedy}.")
+    adapted = origin is not None and proven is not None and origin == proven.sha256
+    if "the robot" in lacking or (not adapted and {"a robot file", "the robot file"} & set(lacking)):
+        raise UserError(f"{policy.path} is not proven for this robot file, by its record {path}: {remedy}.")
+    if not adapted and not over_topics(record):
+        raise UserError(
+            f"{policy.path} is not proven: its record {path} is of trials in process only, not over topics: {remedy}."
+        )
+    if (
+        adapted
+        and proven is not None
+        and (lacks(proven.record, proven.sha256, robot) or not over_topics(proven.record))
+    ):
+        raise UserError(
+            f"{policy.path} is not proven: it was adapted from a policy whose own proof is not complete"
+            f" ({proven.record.path}): {remedy}."
+        )
+
+
+@dataclass(frozen=True)
+class Proven:
+    """A policy file that has a proof of its own, from which others may be adapted in flight.
+
+    Args:
+        sha256: Of its bytes.
+        record: The record beside it.
+    """
+
+    sha256: str
+    record: Record
 
 
 def _try(policy: Policy, present: Mapping[str, Array]) -> None:

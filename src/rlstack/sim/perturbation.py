@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -46,6 +47,12 @@ class Perturbation:
 
     def __len__(self) -> int:
         return len(self.mass_scale)
+
+    @staticmethod
+    def joined(parts: Sequence[Perturbation]) -> Perturbation:
+        """Return the robots of all parts in order."""
+        names = [field.name for field in fields(Perturbation)]
+        return Perturbation(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 
     def take(self, index: NDArray[np.integer] | slice) -> Perturbation:
         """Return the robots at ``index``."""

@@ -108,6 +108,7 @@ def start(
     devices: Devices | None = None,
     on_start: Callable[[Path], None] = lambda folder: None,
     on_best: OnBest | None = None,
+    evaluate: bool = True,
 ) -> Result:
     """Train ``recipe`` in a new ``folder`` until its last step, or until Ctrl-C, which saves and returns.
 
@@ -116,7 +117,8 @@ def start(
     Ctrl-C stops after the iteration, so that the saved run resumes exactly; a second one raises ``KeyboardInterrupt``
     at once and leaves the previous checkpoint. ``on_progress`` may also raise it to stop.
     ``on_start`` is called once all is checked and the folder is there, ``on_best`` with each new best policy.
-    ``devices`` creates the teleoperation device if the recipe has human intervention.
+    ``devices`` creates the teleoperation device if the recipe has human intervention. Without ``evaluate`` the last
+    policy is exported, which somebody else is to judge.
 
     A run that ends before its first iteration leaves no folder, unless it has demonstrations.
 
@@ -127,7 +129,7 @@ def start(
         raise exists_already(folder)
     origin = _origin(recipe)
     run = _Run(recipe, folder)
-    run.on_best = on_best
+    run.on_best, run.evaluates = on_best, evaluate
     run.check()
     if origin is not None:
         run.start_from(origin)
@@ -237,6 +239,7 @@ class _Run:
         self.evaluations: list[dict[str, float]] = []
         self.success: float | None = None
         self.on_best: OnBest | None = None
+        self.evaluates = True
         self.tracking = Tracking(recipe, folder)
         self.best: dict[str, Any] = {}
         """``actor`` (weights), ``rank``, ``step`` and ``figures`` of the best policy so far."""
@@ -286,7 +289,7 @@ class _Run:
             self.algorithm.open(self.folder)
         self.setup_cpu_seconds = time.process_time()
         if not self.iteration:
-            if self.recipe.fine_tuned_from is not None:
+            if self.recipe.fine_tuned_from is not None and self.evaluates:
                 self._evaluate()  # no fine-tuning ends with a policy that is worse than the one before
             self.save()  # so that there is always a checkpoint
 
@@ -356,6 +359,8 @@ class _Run:
         return first + (1.0 - first) * self.iteration / self.iterations
 
     def _evaluation_due(self) -> bool:
+        if not self.evaluates:
+            return False
         choose = self.recipe.selection
         first = max(1, round(choose.after * self.iterations))
         every = max(1, round(choose.every * self.iterations))
@@ -364,6 +369,9 @@ class _Run:
     def _evaluate(self) -> None:
         begin, learning = time.process_time(), self.cpu_seconds - self.evaluation_cpu_seconds
         actor = self.algorithm.actor()
+        if not self.evaluates:
+            self.best = {"actor": actor.state_dict(), "rank": [], "step": self._steps(), "figures": {}}
+            return
         graph = self._graph(actor)
         policy = TorchPolicy(graph, self._contract(graph), self.robot)
         try:

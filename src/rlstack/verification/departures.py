@@ -282,5 +282,7 @@ def _aged(history: Sequence[NDArray[Any]], ages: Array, name: str, interpolate: 
 
 def _stacked(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """Return arrays stacked along a new first axis; a size that varies, such as of people, repeats its last element."""
+    if len({array.shape for array in arrays}) == 1:
+        return np.stack(arrays)
     widest = np.max([array.shape for array in arrays], axis=0)
     return np.stack([np.pad(a, [(0, most - size) for most, size in zip(widest, a.shape)], "edge") for a in arrays])

@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from rlstack.policies.contract import Contract
+from rlstack.policies.record_check import OVER_TOPICS
 from rlstack.robots import RobotSpec
 from rlstack.tasks.bounds import Bounds
 from rlstack.verification.judgement import judge, requirement
@@ -28,9 +29,6 @@ RECORD_VERSION = 2
 PAGE_NAME, RECORD_NAME, FILM_NAME = "report.html", "verify.json", "film.webp"
 IN_PROCESS_NAME = "verify_in_process.json"
 """The record of trials without topics: it does not permit deployment, and must not replace one that does."""
-
-OVER_TOPICS = "(topics)"
-"""Suffix of the names of trials through the deployed nodes."""
 
 NOT_JUDGED = "not judged (shown for comparison)"
 

@@ -16,6 +16,7 @@ from rlstack.control.navigation import PLANNERS
 from rlstack.errors import UserError, unknown_name
 from rlstack.interfaces.backend import BACKENDS
 from rlstack.policies import load_policy
+from rlstack.policies.record_check import OVER_TOPICS
 from rlstack.robots import RobotSpec
 from rlstack.sim.vector import BATCH
 from rlstack.sim.world import World
@@ -23,7 +24,6 @@ from rlstack.tasks.bounds import RELATIVE, Bounds
 from rlstack.verification.drawing import Plot
 from rlstack.verification.parallel import run_trials
 from rlstack.verification.reality import REFINEMENTS, SUCCESS, Axis, Conditions
-from rlstack.verification.report import OVER_TOPICS
 from rlstack.verification.request import Request
 from rlstack.verification.runner import take
 from rlstack.verification.schedule import Counts, Part, Seconds
@@ -89,6 +89,8 @@ class TaskVerification(ABC):
     """Share of the trials that must succeed within a margin of the reality grid."""
     refinements: int = REFINEMENTS
     """Most bisections of an axis."""
+    quick_margins: ClassVar[Mapping[str, float]] = {}
+    """Margins that :func:`rlstack.verification.quick_grid.quick_grid` asks for instead, by axis."""
     reality_figures: ClassVar[tuple[str, ...]] = ("lost", "collided", "error_m", "time_s")
     """Keys of further figures that are kept at each value of an axis, where the score has them."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -53,6 +54,17 @@ class Scenario:
             perturbation=self.perturbation.take(index),
             labels=self.labels[index],
             path=None if self.path is None else self.path.take(index),
+        )
+
+    @staticmethod
+    def joined(parts: Sequence[Scenario]) -> Scenario:
+        """Return the episodes of all parts in order, which have no paths."""
+        return Scenario(
+            state={name: np.concatenate([part.state[name] for part in parts]) for name in parts[0].state},
+            goal_position=np.concatenate([part.goal_position for part in parts]),
+            goal_yaw=np.concatenate([part.goal_yaw for part in parts]),
+            perturbation=Perturbation.joined([part.perturbation for part in parts]),
+            labels=np.concatenate([part.labels for part in parts]),
         )
 
     def shifted(self, offset: Array) -> Scenario:
