@@ -380,6 +380,7 @@ class deployed:
 
 def tables() -> Iterator[str]:
     from rlstack.nodes import (
+        adapt,
         agent,
         goal_action,
         guard,
@@ -415,6 +416,7 @@ def tables() -> Iterator[str]:
             train,
             view,
             record,
+            adapt,
             play,
         )
     )

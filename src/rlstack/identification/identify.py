@@ -116,6 +116,7 @@ def identify(
     known: Mapping[str, float] | None = None,
     progress: Callable[[str], None] | None = None,
     least_s: float = LEAST_MOTION_S,
+    segments_s: Sequence[float] = (),
 ) -> Identification:
     """Estimate a robot's parameters.
 
@@ -125,6 +126,7 @@ def identify(
         known: Values that were measured otherwise, by the parameters' names.
         progress: Called with a sentence on each stage.
         least_s: Least time in free motion under commands; a hover tells thrust over mass within less.
+        segments_s: Lengths of the segments, one fit after the other; empty: the kind's.
 
     Raises:
         UserError: A known parameter does not exist, the recordings have too little free motion, or the robot's model
@@ -136,8 +138,9 @@ def identify(
     model = kind.model(robot, recordings)
     values, fixed, free = starting_point(model, known or {})
     file = np.array([parameter.value for parameter in model.parameters])
-    windows = kept_windows(model, windows_of(list(recordings), model.topic, kind.segments_s[-1], held_out=False))
-    moving_s = len(windows) * kind.segments_s[-1]
+    lengths = all_lengths = tuple(segments_s) or kind.segments_s
+    windows = kept_windows(model, windows_of(list(recordings), model.topic, lengths[-1], held_out=False))
+    moving_s = len(windows) * lengths[-1]
     if moving_s < least_s:
         raise UserError(
             f"{', '.join(str(one.path) for one in recordings)}: {moving_s:.1f} s are in free motion under commands, and"
@@ -146,7 +149,6 @@ def identify(
     centre, estimated = file.copy(), values.copy()
     found, pieces = None, windows
     reasons: dict[int, str] = {}
-    lengths: tuple[float, ...] = kind.segments_s
     widths: dict[int, float] = {}
     while True:
         for length in lengths:
@@ -166,7 +168,7 @@ def identify(
             if _left(model, trial) < _left(model, found):
                 model, found, estimated = other, trial, problem.values(trial.parameters)
         halves = dict(zip(free, half_widths(model, free, found.deviation).tolist()))
-        lengths = kind.segments_s[-1:]
+        lengths = all_lengths[-1:]
         if widths:  # a fit without what is not told: intervals still allow for that
             halves = {k: max(half, widths[k]) for k, half in halves.items()}
         partners = [] if widths else _in_proportion(model, halves)

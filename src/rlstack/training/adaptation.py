@@ -37,6 +37,9 @@ from rlstack.yaml_files import parse_yaml
 LEAST_FLIGHT_S = 3.0
 """Least time of free motion that is fitted: thrust over mass is then told to a few permille."""
 
+_SEGMENTS_S = (0.5,)
+"""Lengths of the fit's segments: of three numbers that are not far off, long ones find the way at once."""
+
 _STREAM = 0xADA9
 """Seed of the proof's trials, which neither training nor any verification has."""
 
@@ -105,7 +108,7 @@ class Adapter:
         known = {
             one.name: one.value for one in model.parameters if one.name not in self._kind.free and not one.observed
         }
-        found = identify(self.robot, recordings, known, least_s=LEAST_FLIGHT_S)
+        found = identify(self.robot, recordings, known, least_s=LEAST_FLIGHT_S, segments_s=_SEGMENTS_S)
         return self._kind.told(self.robot, found.estimates)
 
     def adapt(self, told: Told, number: int) -> Candidate:

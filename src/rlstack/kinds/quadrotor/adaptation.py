@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -53,20 +53,18 @@ class QuadrotorAdaptation(KindAdaptation):
         says = "the mass of its file" if abs(steps[0]) < 1.0 else f"a payload of about {percent:.0f}% of the mass"
         if steps[0] <= -1.0:
             says = f"it is about {-percent:.0f}% lighter than its file says"
-        if max(map(abs, steps[1:])) >= 1.0:
+        shifted = max(map(abs, steps[1:])) >= 1.0
+        if shifted:
             says += f", with the centre of mass {off_mm:.1f} mm off"
-        return Told(steps, says, tuple(_edits(robot, estimates, factor)))
+        return Told(steps, says, tuple(_edits(robot, estimates, factor, self.free[1:] if shifted else ())))
 
 
-def _edits(robot: Quadrotor, estimates: Mapping[str, Estimate], factor: float) -> list[Edit]:
-    """Return the changes of the robot file: its mass, and the rotors about the new centre of mass."""
-    kept = {
-        name: replace(one, verdict="kept") for name, one in estimates.items() if name not in ("centre_x", "centre_y")
-    }
+def _edits(robot: Quadrotor, estimates: Mapping[str, Estimate], factor: float, told: tuple[str, ...]) -> list[Edit]:
+    """Return the changes of the robot file: its mass, and those that the estimates in ``told`` make."""
+    kept = {name: replace(one, verdict="kept") for name, one in estimates.items() if name not in told}
     mass = robot.body.mass_kg * factor
     loaded = {**estimates, **kept, "mass": replace(estimates["mass"], value=mass, verdict="told")}
-    says: Callable[[str], str] = lambda name: "as a few seconds of flight told it"  # noqa: E731
-    return IDENTIFICATION.edits(robot, loaded, says)
+    return IDENTIFICATION.edits(robot, loaded, lambda name: "as a few seconds of flight told it")
 
 
 ADAPTATION = QuadrotorAdaptation()

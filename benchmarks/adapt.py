@@ -1,0 +1,112 @@
+"""Adaptation in flight, measured: a simulated Crazyflie that differs from its file, flown by `up deploy --adapt`.
+
+The simulator (MuJoCo, in lock step, so that a busy machine delays no command) has another robot file than policy and
+guard. Flown is the released policy; what the adaptation says is printed with the robot's time and the wall's, and the
+distance from the goal over the last seconds before and after the swap. ``--trained`` flies a policy that was trained
+for the changed robot from the start, for comparison.
+
+    python benchmarks/adapt.py --load 1.3 --out build/adapt
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlstack.bringup.deploy import checked_deployment
+from rlstack.bringup.loop.flight import with_other_robot
+from rlstack.bringup.status_monitor import Monitor
+from rlstack.bringup.supervisor import Supervisor
+from rlstack.identification.motion_model import Edit
+from rlstack.identification.robot_file import edited, source_text
+from rlstack.interfaces import topics
+from rlstack.nodes.kind_topics import kind_topics
+from rlstack.robots import load_robot
+
+SETTLES_S, JUDGED_S = 4.0, 5.0
+"""Time after the swap until the hover counts, and how long it does, s of the robot's time."""
+
+
+class Listener:
+    """Hears what the adaptation says, in a ROS context of its own."""
+
+    def __init__(self, space: str) -> None:
+        import rclpy
+        from rclpy.context import Context
+        from rclpy.executors import SingleThreadedExecutor
+        from rclpy.signals import SignalHandlerOptions
+
+        self._context: Any = Context()
+        rclpy.init(context=self._context, signal_handler_options=SignalHandlerOptions.NO)
+        self._node = rclpy.create_node("adapt_bench", namespace=space, context=self._context)
+        self.said: list[str] = []
+        kind = topics.type_of(topics.ADAPTATION)
+        self._node.create_subscription(kind, topics.ADAPTATION, self._on_said, topics.quality("latched"))
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self._node)
+
+    def _on_said(self, message: Any) -> None:
+        self.said.append(message.data)
+
+    def spin(self) -> None:
+        self._executor.spin_once(timeout_sec=0.0)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--load", type=float, default=1.3, help="mass over the file's")
+    parser.add_argument("--policy", default="quadrotor_hover")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--most", type=float, default=240.0, help="end at the latest after so many s of the robot's time"
+    )
+    parser.add_argument("--out", type=Path, default=Path("build/adapt"))
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    _, text = source_text("crazyflie")
+    real = given.out / f"crazyflie_{given.load:g}.yaml"
+    mass = given.load * load_robot("crazyflie").body.mass_kg
+    real.write_text(edited(text, [Edit(("body", "mass_kg"), mass, "")]))
+    system = checked_deployment(given.policy, "crazyflie", adapt=True, lock_step=True, noise_seed=given.seed)
+    system = with_other_robot(system, str(real))
+    from rlstack.nodes.runtime import prepare_environment
+
+    prepare_environment()
+    space = next(one.namespace for one in system.processes if one.node_name == "guard")
+    monitor, heard = Monitor([space], kind_topics(load_robot("crazyflie")).observed), Listener(space)
+    distances: list[tuple[float, float]] = []
+    modes: set[str] = set()
+    told, swapped_s, wall = 0, math.inf, time.monotonic()
+
+    def tick() -> bool:
+        nonlocal told, swapped_s
+        monitor.spin(0.02)
+        heard.spin()
+        at = monitor.seconds
+        if math.isfinite(monitor.distance_m) and monitor.mode == "policy":
+            distances.append((at, monitor.distance_m))
+        if monitor.armed:
+            modes.add(monitor.mode)
+        for sentence in heard.said[told:]:
+            print(f"{at:6.1f} s of flight, {time.monotonic() - wall:6.1f} s: {sentence}", flush=True)
+            if sentence.startswith("Swapped"):
+                swapped_s = min(swapped_s, at)
+        told = len(heard.said)
+        return at < min(swapped_s + SETTLES_S + JUDGED_S, given.most)
+
+    Supervisor(system).run(tick, done_at_once=True).report()
+    seen = np.array(distances)
+    before = seen[(seen[:, 0] > swapped_s - JUDGED_S) & (seen[:, 0] <= swapped_s), 1]
+    after = seen[seen[:, 0] > swapped_s + SETTLES_S, 1]
+    if len(before) and len(after):
+        print(f"distance from the goal: {1e3 * before.mean():.1f} mm before, {1e3 * after.mean():.1f} mm after")
+    print(f"guard's modes once armed: {', '.join(sorted(modes))}")
+
+
+if __name__ == "__main__":
+    main()

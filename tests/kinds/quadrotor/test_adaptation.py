@@ -1,0 +1,59 @@
+"""What a few seconds of hovering tell of a quadrotor's load, and the robot file with it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from rlstack.errors import UserError
+from rlstack.identification.identify import identify
+from rlstack.identification.kind_adaptation import Told
+from rlstack.identification.motion_model import Estimate
+from rlstack.identification.robot_file import edited, source_text
+from rlstack.kinds.quadrotor.adaptation import ADAPTATION
+from rlstack.kinds.quadrotor.identification import QuadrotorMotion, _parameters
+from rlstack.kinds.quadrotor.spec import load_quadrotor
+from tests.kinds.quadrotor.test_identification import hovering
+
+ROBOT = load_quadrotor("crazyflie")
+
+
+def test_a_hover_tells_the_payload_and_the_new_file_has_it() -> None:
+    file = replace(ROBOT, body=replace(ROBOT.body, mass_kg=ROBOT.body.mass_kg / 1.3))
+    recorded = hovering(6.5)  # at the speeds that carry the whole mass
+    model = QuadrotorMotion(file, [recorded])
+    known = {one.name: one.value for one in model.parameters if one.name not in ADAPTATION.free}
+    found = ADAPTATION.told(file, identify(file, [recorded], known, least_s=3.0, segments_s=(0.5,)).estimates)
+    assert found.steps[0] == pytest.approx(math.log(1.3) / math.log(1.03), abs=0.1)
+    assert found.sentence == "a payload of about 30% of the mass"
+    _, text = source_text("crazyflie")
+    assert [edit.place for edit in found.edits] == [("body", "mass_kg")]
+    assert float(str(found.edits[0].value)) == pytest.approx(ROBOT.body.mass_kg, rel=0.003)
+    assert "name: crazyflie" in edited(text, found.edits)
+
+
+def told(factor: float, centre_m: float = 0.0) -> Told:
+    """Return what estimates say: thrust over mass by a factor, and the centre of mass forward."""
+    named = {one.name: one for one in _parameters(ROBOT)}
+    estimates = {name: Estimate(one, one.value, None, "known") for name, one in named.items()}
+    thrust = named["thrust"].value / factor
+    estimates["thrust"] = Estimate(named["thrust"], thrust, (0.999 * thrust, 1.001 * thrust), "told")
+    estimates["centre_x"] = Estimate(named["centre_x"], centre_m, (centre_m, centre_m), "told")
+    return ADAPTATION.told(ROBOT, estimates)
+
+
+def test_what_is_told_is_said_and_small_differences_are_left_to_the_policy() -> None:
+    assert told(1.02) == Told((pytest.approx(math.log(1.02) / math.log(1.03)), 0.0, 0.0), "it is as its file says")
+    assert told(0.8).sentence == "it is about 20% lighter than its file says"
+    off = told(1.1, 0.003)
+    assert off.sentence == "a payload of about 10% of the mass, with the centre of mass 3.0 mm off"
+    assert len(off.edits) == 1 + len(ROBOT.rotors)
+    assert told(1.0, 0.003).sentence == "the mass of its file, with the centre of mass 3.0 mm off"
+    assert told(1.3).apart(told(1.31)) < 1.0 < told(1.3).apart(told(1.35))
+
+
+def test_a_robot_that_takes_rates_is_refused() -> None:
+    with pytest.raises(UserError, match="takes rates and thrust"):
+        ADAPTATION.check(load_quadrotor("racer_rates"))
