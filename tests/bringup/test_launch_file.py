@@ -34,6 +34,7 @@ def deploy() -> LaunchFile:
     beyond = (
         "force",
         "teleop",
+        "adapt",
         "agent",
         "places",
         "model_url",
