@@ -32,6 +32,7 @@ NODES = (
     "record",
     "play",
     "goal_action",
+    "adapt",
     "agent",
     "view",
 )

@@ -47,4 +47,8 @@ class KindAdaptation(ABC):
 
     @abstractmethod
     def told(self, robot: Any, estimates: Mapping[str, Estimate]) -> Told:
-        """Return what the estimates of the free parameters say of the robot."""
+        """Return what the estimates of the free parameters say of the robot.
+
+        Raises:
+            UserError: They say nothing.
+        """

@@ -13,7 +13,8 @@ from rlstack.identification.kind_adaptation import Told
 from rlstack.identification.motion_model import Estimate
 from rlstack.identification.robot_file import edited, source_text
 from rlstack.kinds.quadrotor.adaptation import ADAPTATION
-from rlstack.kinds.quadrotor.identification import QuadrotorMotion, _parameters
+from rlstack.kinds.quadrotor.identification import QuadrotorMotion
+from rlstack.kinds.quadrotor.identification_parameters import quadrotor_parameters
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from tests.kinds.quadrotor.test_identification import hovering
 
@@ -36,7 +37,7 @@ def test_a_hover_tells_the_payload_and_the_new_file_has_it() -> None:
 
 def told(factor: float, centre_m: float = 0.0) -> Told:
     """Return what estimates say: thrust over mass by a factor, and the centre of mass forward."""
-    named = {one.name: one for one in _parameters(ROBOT)}
+    named = {one.name: one for one in quadrotor_parameters(ROBOT)}
     estimates = {name: Estimate(one, one.value, None, "known") for name, one in named.items()}
     thrust = named["thrust"].value / factor
     estimates["thrust"] = Estimate(named["thrust"], thrust, (0.999 * thrust, 1.001 * thrust), "told")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from rlstack.errors import UserError
 from rlstack.identification.kind_adaptation import KindAdaptation, Told
 from rlstack.identification.motion_model import Edit, Estimate
 from rlstack.kinds.quadrotor.identification import IDENTIFICATION
@@ -42,7 +43,7 @@ class QuadrotorAdaptation(KindAdaptation):
         """Return the load, and the robot file with it."""
         thrust = estimates["thrust"]
         if thrust.verdict != "told":
-            return self.unchanged()
+            raise UserError(f"Thrust over mass is not told: {thrust.why}.")
         factor = thrust.parameter.value / thrust.value
         arm = float(np.abs(robot.rotor_positions[:, :2]).max())
         shift = [estimates[name].value if estimates[name].verdict == "told" else 0.0 for name in self.free[1:]]
