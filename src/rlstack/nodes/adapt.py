@@ -26,7 +26,8 @@ from rlstack.nodes.polled_topics import listener_of
 from rlstack.nodes.recorded_topic import RecordedTopic
 from rlstack.nodes.robot_parameters import ROBOT_SHA256, checked_robot
 from rlstack.nodes.runtime import ManagedNode
-from rlstack.training.adaptation_process import Adapt, AdaptationProcess, Candidate, Failed, Look, Origin, Warm
+from rlstack.training.adaptation_messages import Adapt, Candidate, Failed, Look, Origin, Warm
+from rlstack.training.adaptation_process import AdaptationProcess
 
 PARAMETERS = (
     Parameter("robot", "", "Robot that the policy is for, a name or file."),

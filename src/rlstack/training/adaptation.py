@@ -25,7 +25,7 @@ from rlstack.policies.signing import signed
 from rlstack.robots import RobotSpec, load_robot
 from rlstack.sim.vector import BATCH
 from rlstack.training import run
-from rlstack.training.adaptation_process import Candidate, Origin
+from rlstack.training.adaptation_messages import Candidate, Origin
 from rlstack.training.origin import read_origin
 from rlstack.training.recipe import Recipe, recipe_from_data, with_fewer_steps
 from rlstack.verification.quick_grid import TRIALS, quick_grid
