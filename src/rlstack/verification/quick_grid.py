@@ -21,8 +21,8 @@ TRIALS = 64
 def quick_grid(request: Request) -> Reality:
     """Return whether a policy holds the required margins of its task, by few trials in the batch simulator.
 
-    Nothing is searched: each axis is tried at its required value only. Conditions that differ in the robots alone run
-    together. The kind may ask for smaller margins here, see :attr:`TaskVerification.quick_margins`.
+    Nothing is searched: each axis is tried at its required value only, in trials that may be shorter. Conditions that
+    differ in the robots alone run together. The kind may ask for smaller margins, :attr:`TaskVerification.quick_margins`.
 
     Args:
         request: The request; its ``episodes`` are the trials at each value, and its ``margins`` the axes; None: all.
@@ -32,7 +32,7 @@ def quick_grid(request: Request) -> Reality:
     """
     count = request.episodes or TRIALS
     make = verification_of(request.task, request.robot.kind)
-    verifier: TaskVerification = make(replace(request, names=(BATCH,), episodes=count))
+    verifier: TaskVerification = make(replace(request, names=(BATCH,), episodes=count, quick=True))
     required = {**getattr(verifier.task, "margins", {}), **verifier.quick_margins}
     axes = [axis for axis in with_margins(verifier.axes(), required) if axis.required is not None]
     axes = [axis for axis in axes if request.margins is None or axis.key in request.margins]

@@ -36,6 +36,7 @@ class Request:
         drivers: Classical planners to compare with; None takes the task's.
         thorough: Whether to run the large numbers of trials.
         margins: Axes of the reality grid to measure; None: all; ``("none",)``: none.
+        quick: Whether trials may be shorter, for a proof within seconds.
         replay: Whether to make a film and a replay of trials.
         report: Called with how far the verification is.
         on_progress: Called with a part's name, the number done, and the total.
@@ -60,6 +61,7 @@ class Request:
     drivers: tuple[str, ...] | None = None
     thorough: bool = False
     margins: tuple[str, ...] | None = None
+    quick: bool = False
     replay: bool = True
     report: Callable[[Progress], None] | None = None
     on_progress: OnProgress | None = None

@@ -54,6 +54,10 @@ _STREAM = 0x5EED
 """Separates the held-out episodes from training's draws with the same seed."""
 
 
+_QUICK_S = 2.0
+"""How long a quick flight is judged."""
+
+
 class FlightVerification(TaskVerification):
     """See :class:`rlstack.verification.task_verification.TaskVerification`."""
 
@@ -88,6 +92,9 @@ class FlightVerification(TaskVerification):
         usual = [self.counts.batch if name == BATCH else self.counts.engines for name in request.names]
         most = max(request.episodes or max(usual), self.counts.topics)
         self.trials = self.task.held_out(np.random.default_rng([_STREAM, request.seed]), most, self.robot)
+        asked = self.task.criteria
+        short = min(asked.to_s, asked.from_s + _QUICK_S)
+        self.criteria = replace(asked, to_s=short, duration_s=short) if request.quick else asked
         self._controllers = baselines(request.loaded.contract, self.robot)
         self.baselines = tuple(self._controllers)
 
@@ -142,7 +149,7 @@ class FlightVerification(TaskVerification):
             self.request.loaded if baseline is None else self._controllers[baseline],
             plan.trials,
             quiet(self.robot) if plan.name == CALM else self.robot,
-            self.task.criteria.duration_s,
+            self.criteria.duration_s,
             shown,
             simulator=plan.simulator,
             noise_seed=self.request.seed,
@@ -158,7 +165,7 @@ class FlightVerification(TaskVerification):
             self.request.loaded if baseline is None else self._controllers[baseline],
             conditions.trials,
             conditions.robot,
-            self.task.criteria.duration_s,
+            self.criteria.duration_s,
             noise_seed=self.request.seed,
             departures=conditions.departures,
             **conditions.options,
@@ -168,14 +175,14 @@ class FlightVerification(TaskVerification):
         """Return the recorder of flights through the policy and guard nodes, and its options."""
         from rlstack.kinds.quadrotor.verification_topics import LEAST, FlightRecorder
 
-        return FlightRecorder, {"least": LEAST, "duration_s": self.task.criteria.duration_s}
+        return FlightRecorder, {"least": LEAST, "duration_s": self.criteria.duration_s}
 
     def score(self, record: FlightRecord, baselines: Mapping[str, FlightRecord]) -> Score:
         """Return the figures of flights, without a baseline."""
-        score = score_flights(record, self.task.criteria)
+        score = score_flights(record, self.criteria)
         if not is_calm(record):
             return score
-        return replace(score, figures=(*score.figures, *quality_figures(record, self.robot, self.task.criteria)))
+        return replace(score, figures=(*score.figures, *quality_figures(record, self.robot, self.criteria)))
 
     def beside(self, baseline: FlightRecord, plan: ColumnPlan) -> None:
         """Return no controllers: flights over topics are too few to compare."""
@@ -213,9 +220,9 @@ class FlightVerification(TaskVerification):
         """Return flights of the first column, beside the controllers'."""
         found: dict[str, Any] = dict(records)
         flown, beside = next(iter(found.values()))
-        result = outcome(flown, self.task.criteria)
+        result = outcome(flown, self.criteria)
         return replay_flights(
-            flown, beside, self.robot, self.task.criteria, choose(result.success, result.lost, result.error_m)
+            flown, beside, self.robot, self.criteria, choose(result.success, result.lost, result.error_m)
         )
 
     @staticmethod
@@ -229,7 +236,7 @@ class FlightVerification(TaskVerification):
         command = command_of(self.robot)
         names, unit = (self.robot.rotor_names, command.unit) if self.robot.rate_loop is None else (RATES, "rad/s, m/s²")
         flights: dict[str, Any] = {name: record for name, (record, _) in records.items() if name != CALM}
-        return draw_flights(flights, self.task.criteria, commands=names, unit=unit)
+        return draw_flights(flights, self.criteria, commands=names, unit=unit)
 
 
 VERIFICATION = FlightVerification
