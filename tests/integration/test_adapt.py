@@ -19,7 +19,7 @@ from rlstack.policies.released import find_policy
 from rlstack.robots import load_robot
 from tests.support.ros import Listener, NodeProcess, nodes
 
-pytestmark = [pytest.mark.integration, pytest.mark.learning]
+pytestmark = [pytest.mark.integration, pytest.mark.learning, pytest.mark.timeout(2000)]
 
 MOST_S = 900.0
 """Longest wait: it takes 30 CPU-s, beside nodes that fly in lock step meanwhile."""

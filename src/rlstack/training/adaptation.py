@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -36,6 +37,9 @@ from rlstack.yaml_files import parse_yaml
 
 LEAST_FLIGHT_S = 3.0
 """Least time of free motion that is fitted: thrust over mass is then told to a few permille."""
+
+_FLIGHT = "flight"
+"""The recording that was looked at."""
 
 _SEGMENTS_S = (0.5,)
 """Lengths of the fit's segments: of three numbers that are not far off, long ones find the way at once."""
@@ -83,7 +87,6 @@ class Adapter:
         self._policy = load_policy(origin.policy, robot=self.robot, sha256=origin.sha256)
         self._recipe, self._kind = adaptable(self._policy, self.robot)
         read_origin(origin.policy, self._recipe.algorithm)
-        self._looks = 0
 
     def warm(self) -> None:
         """Do all of it once, briefly, so that nothing has to be loaded or compiled in flight."""
@@ -100,10 +103,10 @@ class Adapter:
         Raises:
             UserError: They do not tell, because it hardly flew, or something else moved it.
         """
-        self._looks += 1
-        bag = self.folder / f"flight-{self._looks:04d}"
+        bag = self.folder / _FLIGHT  # only that of an adaptation is kept, there
+        shutil.rmtree(bag, ignore_errors=True)
         _write(bag, messages)
-        recordings = read_all(self.robot, [bag], self.origin.namespace)
+        recordings = read_all(self.robot, [bag], self.origin.namespace.strip("/"))
         model = find_kind(self.robot.kind).load("identification").model(self.robot, recordings)
         known = {
             one.name: one.value for one in model.parameters if one.name not in self._kind.free and not one.observed
@@ -119,6 +122,8 @@ class Adapter:
         """
         folder = self.folder / f"{number:02d}"
         robot = self._robot_file(folder, told)
+        if (bag := self.folder / _FLIGHT).is_dir():
+            bag.rename(folder / _FLIGHT)
         spec, began = load_robot(robot), time.process_time()
         policy = self._learn(robot, folder / "run", steps=self._recipe.steps)
         learned_s, began = time.process_time() - began, time.process_time()

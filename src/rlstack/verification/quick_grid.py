@@ -22,7 +22,7 @@ def quick_grid(request: Request) -> Reality:
     """Return whether a policy holds the required margins of its task, by few trials in the batch simulator.
 
     Nothing is searched: each axis is tried at its required value only, in trials that may be shorter. Conditions that
-    differ in the robots alone run together. The kind may ask for smaller margins, :attr:`TaskVerification.quick_margins`.
+    differ in the robots alone run together. The kind may ask for less, see :attr:`TaskVerification.quick_margins`.
 
     Args:
         request: The request; its ``episodes`` are the trials at each value, and its ``margins`` the axes; None: all.
