@@ -2,10 +2,13 @@
 
 The simulator (MuJoCo, in lock step, so that a busy machine delays no command) has another robot file than policy and
 guard. Flown is the released policy; what the adaptation says is printed with the robot's time and the wall's, and the
-distance from the goal over the last seconds before and after the swap. ``--trained`` flies a policy that was trained
-for the changed robot from the start, for comparison.
+distance from the goal over the last seconds before and after the swap. Then the policies fly held-out starts of the
+batch simulator on the changed robot: the one of the file, the adapted one, and with ``--trained`` one that was trained
+for the changed robot from the start.
 
-    python benchmarks/adapt.py --load 1.3 --out build/adapt
+    python benchmarks/adapt.py --load 1.3
+    rlstack train quadrotor_hover --robot build/adapt/crazyflie_1.3.yaml --out build/adapt/trained
+    python benchmarks/adapt.py --load 1.3 --trained build/adapt/trained/policy.onnx
 """
 
 from __future__ import annotations
@@ -26,7 +29,14 @@ from rlstack.identification.motion_model import Edit
 from rlstack.identification.robot_file import edited, source_text
 from rlstack.interfaces import topics
 from rlstack.nodes.kind_topics import kind_topics
+from rlstack.policies import load_policy
+from rlstack.policies.released import find_policy
 from rlstack.robots import load_robot
+from rlstack.training.recipe import recipe_from_data
+from rlstack.verification.training_evaluation import Evaluator
+
+HELD_OUT, HELD_OUT_SEED = 500, 77_000
+"""Held-out starts, of a seed that no training, selection or verification has."""
 
 SETTLES_S, JUDGED_S = 4.0, 5.0
 """Time after the swap until the hover counts, and how long it does, s of the robot's time."""
@@ -61,6 +71,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--load", type=float, default=1.3, help="mass over the file's")
     parser.add_argument("--policy", default="quadrotor_hover")
+    parser.add_argument("--trained", type=Path, help="a policy that was trained for the changed robot")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--most", type=float, default=240.0, help="end at the latest after so many s of the robot's time"
@@ -106,6 +117,21 @@ def main() -> None:
     if len(before) and len(after):
         print(f"distance from the goal: {1e3 * before.mean():.1f} mm before, {1e3 * after.mean():.1f} mm after")
     print(f"guard's modes once armed: {', '.join(sorted(modes))}")
+    folder = next(Path(str(one.parameters["out"])) for one in system.processes if one.node_name == "adapt")
+    named = {"of the file": find_policy(given.policy), "adapted": folder / "01" / "run" / "policy.onnx"}
+    for name, policy in {**named, "trained for it": given.trained}.items():
+        if policy is not None and policy.is_file():
+            print(f"{name}: {held_out(policy, real)}", flush=True)
+
+
+def held_out(policy: Path, robot: Path) -> str:
+    """Return how a policy flies held-out starts of its task on a robot, in the batch simulator."""
+    spec = load_robot(str(robot))
+    loaded = load_policy(policy, robot=spec)
+    task = recipe_from_data(dict(loaded.contract.training["recipe"]), str(policy)).task_settings
+    found = Evaluator(task, spec, HELD_OUT, HELD_OUT_SEED).evaluate(loaded).figures
+    within, error_mm = 100.0 * found["success"], 1e3 * found["error_m"]
+    return f"{within:.1f}% of {HELD_OUT} starts succeed, median of the mean distances {error_mm:.2f} mm"
 
 
 if __name__ == "__main__":
