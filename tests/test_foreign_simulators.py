@@ -131,6 +131,9 @@ def test_a_recording_has_the_commands_in_the_files_order(scripts: Any, benchmark
         def state(self) -> Any:
             return np.array([[0.3, 0.0, 1.0]]), np.array([[0.0, 0.0, 0.0, 1.0]]), np.zeros((1, 3)), np.zeros((1, 3))
 
+        def turning(self) -> Any:
+            return np.array([[1.0, 2.0, 3.0, 4.0]])
+
         def step(self, speed: Any) -> None:
             taken.append(speed)
 
@@ -140,6 +143,7 @@ def test_a_recording_has_the_commands_in_the_files_order(scripts: Any, benchmark
     sent = np.array(found["signals"]["rotor_speed"])
     assert found["period_s"] == 0.01 and found["lost_s"] is None and np.ptp(sent[-1]) > 1.0
     np.testing.assert_array_equal(sent[:, order], np.concatenate(taken))
+    assert np.array(found["signals"]["measured_rotor_speed"])[0, order].tolist() == [1.0, 2.0, 3.0, 4.0]
 
 
 def test_flights_count_by_the_tasks_criterion(scripts: Any, benchmark: Any) -> None:

@@ -54,6 +54,9 @@ class Vehicles(Protocol):
     def state(self) -> tuple[Array, Array, Array, Array]:
         """Return position in odom, orientation xyzw, velocity in odom, rates in base_link."""
 
+    def turning(self) -> Array:
+        """Return how fast the rotors turn (N, 4), rad/s, in the order of :meth:`step`."""
+
     def step(self, speed: Array) -> None:
         """Fly one control period with commanded rotor speeds (N, 4), rad/s."""
 

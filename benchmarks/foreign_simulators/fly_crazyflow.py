@@ -106,6 +106,10 @@ class Crazyflow:
         p, q, v, w = (np.array(a, dtype=float)[:, 0] for a in (found.pos, found.quat, found.vel, found.ang_vel))
         return p, q, v, w
 
+    def turning(self) -> Array:
+        """See :class:`flights.Vehicles`."""
+        return np.array(self._sim.data.states.rotor_vel, dtype=float)[:, 0] / RPM
+
     def step(self, speed: Array) -> None:
         """See :class:`flights.Vehicles`."""
         sim = self._sim

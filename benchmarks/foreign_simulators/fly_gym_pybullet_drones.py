@@ -95,6 +95,10 @@ class GymPybulletDrones:
         q = aviary.quat.copy()
         return aviary.pos - self._place, q, aviary.vel.copy(), into_body(q, aviary.ang_v)
 
+    def turning(self) -> Array:
+        """See :class:`flights.Vehicles`."""
+        return np.array(self._speed, dtype=float)
+
     def step(self, speed: Array) -> None:
         """See :class:`flights.Vehicles`."""
         for _ in range(self._steps):

@@ -82,6 +82,10 @@ class L2f:
         p, q, v, w = (np.array([getattr(state, name) for state in states], dtype=float) for name in names)
         return p, q[:, [1, 2, 3, 0]], v, w
 
+    def turning(self) -> Array:
+        """See :class:`flights.Vehicles`."""
+        return np.array([state.rpm for state in self._now.states[: self._count]], dtype=float) * self.speed_range[1]
+
     def step(self, speed: Array) -> None:
         """See :class:`flights.Vehicles`."""
         action = np.zeros((self._size, 4), dtype=np.float32)

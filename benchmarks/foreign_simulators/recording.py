@@ -1,7 +1,7 @@
 """A flight that is recorded in any simulator of quadrotors, by the policy of many vehicles, told this one's rotors.
 
 It stands for an autopilot that flies the robot already. What is kept is what a robot's bag has: the commanded rotor
-speeds, in the order of a robot file, and odometry with noise.
+speeds, in the order of a robot file, those that an ESC measures, and odometry with noise.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def record(policy: PolicyFile, vehicles: Vehicles, job: Mapping[str, Any]) -> di
             "path_time": np.array([[0.0, 1.0]]),
         }
         sent = np.clip(policy.step({**told, **aim, **seen})["rotor_speed"], low, high)
-        rows.append({**seen, "rotor_speed": sent[:, own]})
+        rows.append({**seen, "rotor_speed": sent[:, own], "measured_rotor_speed": vehicles.turning()[:, own]})
         upright = 1.0 - 2.0 * float((seen["orientation"][0, :2] ** 2).sum())
         if seen["position"][0, 2] < LEAST_HEIGHT_M or upright < np.cos(LOST_RAD):
             lost_s = k / rate

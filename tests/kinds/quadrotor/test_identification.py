@@ -32,7 +32,7 @@ from rlstack.sim.simulation import Simulation
 from tests.identification.conftest import Floats, write_flight
 
 MASS_KG, DELAY_S, LAGS_S = 0.0305, 0.007, (0.12, 0.18)
-INERTIA, THRUST, SHIFT_M = (1.15, 1.2, 0.85), 1.15, 0.001
+INERTIA, THRUST, SHIFT_M, SPIN_INERTIA = (1.15, 1.2, 0.85), 1.15, 0.001, 3e-8
 
 
 def true_robot(robot: Quadrotor) -> Quadrotor:
@@ -51,6 +51,7 @@ def true_robot(robot: Quadrotor) -> Quadrotor:
             thrust_coefficients=(0.0, 0.0, THRUST * model.thrust_coefficients[2]),
             rise_time_constant_s=LAGS_S[0],
             fall_time_constant_s=LAGS_S[1],
+            spin_inertia_kg_m2=SPIN_INERTIA,
         ),
     )
 
@@ -62,7 +63,7 @@ def record(path: Path, seconds: float, *, varies_s: float = 0.0) -> Path:
     measured.
     """
     robot = true_robot(load_quadrotor("crazyflie"))
-    flown = SimulatedRobot(Simulation(MujocoEngine, [robot]), noise_seed=0)
+    flown = SimulatedRobot(Simulation(MujocoEngine, [robot], gyroscopic=True), noise_seed=0)
     flown.connect()
     flown.perturb(dataclasses.replace(Perturbation.none(1), delay_s=np.array([DELAY_S])))
     controller = HoverController(robot, HoverGains.for_robot(robot, latency_s=0.05, speed_m_s=1.5))
@@ -102,13 +103,14 @@ def test_a_flight_tells_what_the_robot_is(tmp_path: Path, capsys: pytest.Capture
     np.testing.assert_allclose(found.rotor_model.thrust(speeds), truth.rotor_model.thrust(speeds), rtol=0.01)
     lags = found.rotor_model.rise_time_constant_s, found.rotor_model.fall_time_constant_s
     np.testing.assert_allclose(lags, LAGS_S, rtol=0.02)
+    assert found.rotor_model.spin_inertia_kg_m2 == pytest.approx(SPIN_INERTIA, rel=0.05)
     np.testing.assert_allclose(found.rotor_positions, truth.rotor_positions, atol=2e-5)
     low, high = found.randomisation["delay_s"]
     assert low < DELAY_S < high < DELAY_S + 0.003
     text = new.read_text()
     assert "90% interval" in text and str(bag) in text and "the file had 0.15" in text
     assert (tmp_path / "my_drone.html").read_text().count("<img") == 2
-    _, gap = gap_report(found, read_all(found, [bag]), {})
+    _, gap = gap_report(found, read_all(found, [bag]), {"spin_inertia": SPIN_INERTIA})
     assert gap.errors["position"][-1] < 0.15, "m after 1 s; it was 3.8, and the delay is not in the file"
     assert "randomisation" not in found.identity() and load_robot("crazyflie").sha256 == file.sha256
 

@@ -296,6 +296,7 @@ class QuadrotorMotion(MotionModel):
             self._robot, value["thrust"], value["thrust_power"]
         )
         rows[:, PARAMETERS["torque_per_thrust"].start] = value["torque"]
+        rows[:, PARAMETERS["spin_inertia"].start] = value["spin_inertia"]
         rows[:, PARAMETERS["rotor_x"]] -= value["centre_x"][:, None]
         rows[:, PARAMETERS["rotor_y"]] -= value["centre_y"][:, None]
         return rows
@@ -313,7 +314,7 @@ _MEASURED = ("position", "orientation", "linear_velocity", "angular_velocity")
 
 @lru_cache(maxsize=4)
 def _step_kernel(rotors: int) -> Kernel:
-    model = QuadrotorModel(_SUBSTEP_S)
+    model = QuadrotorModel(_SUBSTEP_S, gyroscopic=True)
 
     def step(body: Any, parameters: Any, speeds: Any, h: Any) -> dict[str, Any]:
         each = [speeds[k * rotors : (k + 1) * rotors] for k in range(3)]

@@ -78,6 +78,11 @@ def quadrotor_parameters(robot: Quadrotor) -> list[Parameter]:
         unit = "m" if name == "torque" else "s"
         place_ = ("rotor_model", key)
         found.append(Parameter(name, unit, getattr(model, key), place_, manoeuvre=how_, **factor))
+    # simulations leave the rotors' angular momentum out unless they are asked for it, so 0 is where it begins
+    moment, there = body.inertia_kg_m2[2], ("rotor_model", "spin_inertia_kg_m2")
+    spin: dict[str, Any] = {"place": there if model.spin_inertia_kg_m2 else (), "floor": 1e-6 * moment, "least": 0.0}
+    spin |= {"logarithmic": False, "prior": 0.01 * moment, "needed": 2e-4 * moment, "manoeuvre": _TURNS}
+    found.append(Parameter("spin_inertia", "kg m^2", 0.0, **spin))
     late = 0.25 / robot.control_rate_hz
     found.append(Parameter("delay", "s", 0.0, (), False, 0.05, late, _STEPS, least=0.0, floor=_FLOOR_S))
     most = robot.weight_n / robot.limits.linear_velocity_m_s

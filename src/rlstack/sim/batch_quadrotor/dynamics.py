@@ -168,18 +168,19 @@ def advance_body(
 ) -> Any:
     """Return the rows of position, attitude, velocity and rates after a step under known rotor speeds.
 
-    For a motion whose rotor speeds are known from the commands alone, as in identification; without disturbances.
+    For a motion whose rotor speeds are known beforehand, as in identification; without disturbances.
 
     Args:
         body: (13, ...) the first rows of :data:`rlstack.sim.batch_quadrotor.layout.STATE`.
         parameters: Rows of :data:`rlstack.sim.batch_quadrotor.layout.PARAMETERS`.
         speeds: (rotors, ...) rad/s each, at the step's begin, middle and end.
         duration: Of the step, s.
-        model: Settings of the dynamics, without a rate loop and the rotors' angular momentum.
+        model: Settings of the dynamics, without a rate loop.
     """
     p = {name: parameters[where_] for name, where_ in PARAMETERS.items()}
     parts = ("position", "orientation", "linear_velocity", "angular_velocity")
-    begin, half, full = ((speed, None) for speed in speeds)
+    change = (speeds[2] - speeds[0]) * (1.0 / duration) if model.gyroscopic else None
+    begin, half, full = ((speed, change) for speed in speeds)
     around = _Surroundings(p, model, None, 0.0 * p["force"], 0.0 * p["torque"])
     after = _runge_kutta(Body(*(body[STATE[name]] for name in parts)), begin, half, full, around, duration)
     return np.concatenate(list(after))
