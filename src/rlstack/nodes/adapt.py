@@ -41,7 +41,7 @@ _POLL_S = 0.1
 _WINDOW_S = 6.5
 """Flight that is looked at: 1 s in which the rotors' speeds become known, 4.5 s to fit, and 1 s to check."""
 
-_LOOK_S, _SOON_S = 4.0, 2.0
+_LOOK_S, _SOON_S = 3.0, 1.5
 """Time between two looks, and before one that is to confirm a change."""
 
 _FLIES = "policy"
