@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +57,7 @@ def test_a_payload_is_adapted_to_in_flight_or_the_present_policy_flies_on(
     assert record.data["adapted_from"] == origin.sha256 and record.data["passed"] is swaps and not record.doubt
     if not swaps:
         assert flown.policy == str(origin.path) and "failed its proof" in sentences[-1]
-        assert json.dumps(record.data["reasons"])
+        assert record.data["reasons"]
         return
     assert flown.policy == str(record.path.with_name("policy.onnx")) and flown.sha256 == record.data["sha256"]
     stamps = np.array([stamp_to_ns(message.header.stamp) for message in commands])

@@ -189,7 +189,7 @@ class AdaptNode(ManagedNode):
         self._again_s = _SOON_S if decision == "look again" else _LOOK_S
         if decision == "look again":
             self._tell(f"Measured: {told.sentence}. Looking again, in case it is changing.")
-        elif decision == "nothing" and not self._same:
+        elif decision == "nothing" and not (self._same or told.edits):
             self._same = True
             self._tell(f"Measured: {told.sentence}. Nothing to adapt to.")
         elif decision == "return":
