@@ -58,6 +58,7 @@ class RotorHistory:
     def __init__(self, time_s: Array, command: Array) -> None:
         self._time_s, self._command = time_s, command
         self._lasts = np.diff(time_s)
+        self._held: tuple[bytes, Array] = b"", np.empty(0)
 
     def speeds(self, at_s: Array, lags: Array, delay_s: Array) -> Array:
         """Return speeds (U, *at_s.shape, rotors) rad/s of U sets of motors.
@@ -85,12 +86,17 @@ class RotorHistory:
         return self._command[last], self._time_s[last]
 
     def _at_commands(self, lags: Array) -> Array:
-        """Return the speeds (n, different, rotors) at the effect of each command."""
+        """Return the speeds (n, different, rotors) at the effect of each command; those of the last lags are kept."""
+        if self._held[0] == lags.tobytes():
+            return self._held[1]
         keep = np.exp(-self._lasts[:, None, None, None] / lags[:, :, None])  # (n - 1, different, 2, 1)
         held = np.empty((len(self._time_s), len(lags), self._command.shape[1]))
         held[0] = speed = np.broadcast_to(self._command[0], held[0].shape)
         for k, command in enumerate(self._command[:-1]):
-            held[k + 1] = speed = lagged(speed, command, (keep[k, :, 0], keep[k, :, 1]))
+            # rlstack.sim.physics.rotor.lagged, in plain arrays: this loop takes most of an identification's time
+            off = speed - command
+            held[k + 1] = speed = command + off * np.where(off < 0.0, keep[k, :, 0], keep[k, :, 1])
+        self._held = lags.tobytes(), held
         return held
 
 
@@ -169,13 +175,14 @@ def markov_variances(off: Array, keep: float) -> tuple[float, float]:
         off: (n, rotors) measurements.
         keep: Share of the process that remains after a period.
     """
-    steps = off[1:] - keep * off[:-1]
     shares = keep ** np.arange(1, _LAGS + 1)
-    blocks = [slice(k, k + _BLOCK) for k in range(0, max(len(steps) - _BLOCK, 0) + 1, _BLOCK)]
+    length = min(_BLOCK, len(off))
+    blocks = off[: len(off) // length * length].reshape(-1, length, off.shape[1])
+    steps = blocks[:, 1:] - keep * blocks[:, :-1]
     # the covariance of a step with the next one is that of the noise alone, those of what lies apart the process' alone
-    noise = -np.median([np.mean(steps[block][1:] * steps[block][:-1]) for block in blocks]) / keep
-    apart = [[np.mean(off[block][k:] * off[block][:-k]) for k in range(1, _LAGS + 1)] for block in blocks]
-    process = np.median(np.array(apart) @ shares / np.sum(shares**2))
+    noise = -np.median(np.mean(steps[:, 1:] * steps[:, :-1], axis=(1, 2))) / keep
+    apart = [np.mean(blocks[:, k:] * blocks[:, :-k], axis=(1, 2)) for k in range(1, _LAGS + 1)]
+    process = np.median(shares @ np.array(apart)) / np.sum(shares**2)
     return max(float(process) * (1.0 - keep**2), 0.0), max(float(noise), 0.0)
 
 
