@@ -32,11 +32,17 @@ from rlstack.nodes.kind_topics import kind_topics
 from rlstack.policies import load_policy
 from rlstack.policies.released import find_policy
 from rlstack.robots import load_robot
+from rlstack.sim.vector import BATCH
 from rlstack.training.recipe import recipe_from_data
-from rlstack.verification.training_evaluation import Evaluator
+from rlstack.verification.request import Request
+from rlstack.verification.runner import take
+from rlstack.verification.training_evaluation import Evaluator, verification_of
 
 HELD_OUT, HELD_OUT_SEED = 500, 77_000
 """Held-out starts, of a seed that no training, selection or verification has."""
+
+DEPARTED, MARGINS = 200, ("mass_scale", "thrust_scale", "together")
+"""Flights with the departures that a deployment asks for, on top of the payload, and which ones."""
 
 SETTLES_S, JUDGED_S = 4.0, 5.0
 """Time after the swap until the hover counts, and how long it does, s of the robot's time."""
@@ -131,7 +137,30 @@ def held_out(policy: Path, robot: Path) -> str:
     task = recipe_from_data(dict(loaded.contract.training["recipe"]), str(policy)).task_settings
     found = Evaluator(task, spec, HELD_OUT, HELD_OUT_SEED).evaluate(loaded).figures
     within, error_mm = 100.0 * found["success"], 1e3 * found["error_m"]
-    return f"{within:.1f}% of {HELD_OUT} starts succeed, median of the mean distances {error_mm:.2f} mm"
+    said = f"{within:.1f}% of {HELD_OUT} starts succeed, median of the mean distances {error_mm:.2f} mm"
+    asked = Request(
+        policy=policy,
+        given=str(policy),
+        loaded=loaded,
+        sha256=loaded.sha256,
+        task=task,
+        task_name=loaded.contract.task,
+        robot=spec,
+        named=str(robot),
+        robot_option=str(robot),
+        names=(BATCH,),
+        topics=False,
+        episodes=DEPARTED,
+        seed=HELD_OUT_SEED,
+    )
+    verifier = verification_of(task, spec.kind)(asked)
+    for axis in verifier.axes():
+        if axis.key in MARGINS:
+            conditions = verifier.conditions(take(verifier.trials, 0, DEPARTED))
+            flown = verifier.run_under(axis.apply(axis.required, conditions), None)
+            share = 100.0 * float(verifier.score(flown, {})["success"] or 0.0)
+            said += f"; {axis.title.lower()}, {axis.text(axis.required)}: {share:.1f}% of {DEPARTED}"
+    return said
 
 
 if __name__ == "__main__":
