@@ -30,7 +30,7 @@ RESERVED = frozenset(
         *("odom", "imu", "joint_states", "battery", "goal", "goal_path", "instruction", "cmd", "cmd_vel", "policy"),
         *("people", "map", "object", "live_check", "external_pose", "agent", "flow", "range"),
         *("guard", "diagnostics", "markers", "clock", "tf", "tf_static", "robot_description", "reset", "arm", "estop"),
-        *("real_time_factor", "disturbance"),
+        *("real_time_factor", "disturbance", "adaptation"),
     )
 )
 """Topics, and first parts of topics, that cameras and lidars must not use as names."""
