@@ -10,7 +10,9 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 
 from tests.support.ros import Listener, NodeProcess, nodes
 
-pytestmark = pytest.mark.integration
+# Quiet, as a node that ends waits for a second only to be found by readers of its log, which beside the rest of the
+# suite may take longer; its sentence on the console does not depend on that.
+pytestmark = [pytest.mark.integration, pytest.mark.quiet]
 
 
 @pytest.mark.parametrize(
