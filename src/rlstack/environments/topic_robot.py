@@ -29,6 +29,8 @@ from rlstack.robots import load_robot
 
 IMAGE_AGE_S = 1.0
 """Age from which an image counts as missing."""
+DISCOVERY_S = 1.0
+"""Time for which another program that commands the robot is looked for: it may be found later than the robot is."""
 
 
 class TopicRobot:
@@ -241,9 +243,11 @@ class TopicRobot:
             time.sleep(0.01)
 
     def _check_alone(self) -> None:
-        infos = self._node.get_publishers_info_by_topic(self._node.resolve_topic_name(self._topic))
-        if len(infos) > 1:  # its own is one; the others' names may not be known yet
-            raise UserError(f"Another program commands {self._namespace}/{self._topic} already: end it first.")
+        topic, end = self._node.resolve_topic_name(self._topic), time.monotonic() + DISCOVERY_S
+        while time.monotonic() < end:
+            if len(self._node.get_publishers_info_by_topic(topic)) > 1:  # its own is one
+                raise UserError(f"Another program commands {topic} already: end it first.")
+            time.sleep(0.05)
 
     def _check_fresh(self, *, images: bool = True) -> None:
         """Raise ``UserError`` if a message is missing that observations or commands need."""
