@@ -16,6 +16,7 @@ from rlstack.progress import working
 if TYPE_CHECKING:
     from rlstack.identification.gap import Gap
     from rlstack.identification.identify import Identification
+    from rlstack.identification.motion_model import Estimate
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ def described(found: Identification) -> str:
         advice = []
     rows = [["parameter", "file", "now", "90% interval", ""]]
     reasons = []
-    for one in found.estimates.values():
+    for one in (*found.estimates.values(), *found.sensors.values()):
         unit = f" {one.parameter.unit}" if one.parameter.unit else ""
         interval = "" if one.interval is None else f"{one.interval[0]:.5g} to {one.interval[1]:.5g}"
         rows.append([one.parameter.name, f"{one.parameter.value:.5g}{unit}", f"{one.value:.5g}", interval, one.verdict])
@@ -147,6 +148,19 @@ def by_gap(gaps: Mapping[str, Gap]) -> dict[str, dict[str, list[float]]]:
     return {which: by_term(gap) for which, gap in gaps.items()}
 
 
+def _estimates(estimates: Mapping[str, Estimate]) -> dict[str, object]:
+    return {
+        name: {
+            "value": one.value,
+            "interval_90": None if one.interval is None else list(one.interval),
+            "unit": one.parameter.unit,
+            "verdict": one.verdict,
+            "why": one.why,
+        }
+        for name, one in estimates.items()
+    }
+
+
 def as_data(found: Identification) -> dict[str, object]:
     """Return the figures of an identification as plain data."""
     from rlstack.identification.gap import HORIZONS_S
@@ -154,16 +168,8 @@ def as_data(found: Identification) -> dict[str, object]:
     return {
         "robot": found.robot.name,
         "bags": [str(recorded.path) for recorded in found.recordings],
-        "parameters": {
-            name: {
-                "value": one.value,
-                "interval_90": None if one.interval is None else list(one.interval),
-                "unit": one.parameter.unit,
-                "verdict": one.verdict,
-                "why": one.why,
-            }
-            for name, one in found.estimates.items()
-        },
+        "parameters": _estimates(found.estimates),
+        "sensors": _estimates(found.sensors),
         "horizons_s": list(HORIZONS_S),
         "gap_before": by_term(found.before),
         "gap_after": by_term(found.after),

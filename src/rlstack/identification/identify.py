@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from rlstack.identification.fit import Fit, fit
 from rlstack.identification.gap import Gap, gap_of
 from rlstack.identification.motion_model import COMMANDS, Z90, Estimate, KindIdentification, MotionModel, Windows
 from rlstack.identification.recorded import Recorded, read_recording
+from rlstack.identification.sensors import sensor_estimates
 from rlstack.identification.shooting import CYCLE_S, HELD_OUT_S, Shooting, kept_windows, windows_of
 from rlstack.kinds import find_kind
 from rlstack.robots import RobotSpec
@@ -42,6 +44,7 @@ class Identification:
         model: Its model.
         estimates: Of all parameters, by name.
         fit: The last fit.
+        windows: Its windows.
         before: Prediction errors from commands on held-out windows with the file's values.
         after: The same with the estimates.
         moving_s: Recorded time that was fitted.
@@ -54,6 +57,7 @@ class Identification:
     model: MotionModel
     estimates: Mapping[str, Estimate]
     fit: Fit
+    windows: Windows
     before: Gap
     after: Gap
     moving_s: float
@@ -72,6 +76,11 @@ class Identification:
     def values(self) -> Array:
         """(P,) the new value of every parameter."""
         return np.array([estimate.value for estimate in self.estimates.values()])
+
+    @cached_property
+    def sensors(self) -> dict[str, Estimate]:
+        """What the recordings tell of the sensors, by name."""
+        return sensor_estimates(self.robot, self.model, self.values, self.windows, self.fit, self.recordings)
 
     @property
     def notes(self) -> list[str]:
@@ -212,7 +221,9 @@ def identify(
     used_s = float(found.kept.sum()) * lengths[-1]
     taken = time.process_time() - began
     gaps: dict[str, Any] = {"before": before, "after": after, "driven": driven}
-    return Identification(robot, tuple(recordings), model, estimates, found, moving_s=used_s, seconds=taken, **gaps)
+    return Identification(
+        robot, tuple(recordings), model, estimates, found, pieces, moving_s=used_s, seconds=taken, **gaps
+    )
 
 
 def _left(model: MotionModel, found: Fit) -> float:

@@ -21,6 +21,9 @@ Z90 = 1.6449
 COMMANDS = "commands"
 """What a motion is predicted from, unless further measurements drive it."""
 
+IMU = ("imu_angular_velocity", "linear_acceleration")
+"""Signals of an IMU, which tell of itself."""
+
 Place = tuple[str | int, ...]
 """Keys and indices of a value in a robot file, such as ``("body", "inertia_kg_m2", 0)``."""
 
@@ -223,6 +226,7 @@ class Estimate:
         interval: Ends of the 90% interval; None: not estimated.
         verdict: ``told``, ``known`` (given by the user), or ``kept`` (the file's value stays).
         why: Why it is kept, and which motion would tell it; or to what it is in proportion.
+        method: How it was found.
     """
 
     parameter: Parameter
@@ -230,6 +234,7 @@ class Estimate:
     interval: tuple[float, float] | None
     verdict: Literal["told", "known", "kept"]
     why: str = ""
+    method: str = "multiple shooting"
 
     @property
     def half_width(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from rlstack.errors import UserError
 from rlstack.files import write_atomically
 from rlstack.identification.gap import HORIZONS_S, Gap
 from rlstack.identification.identify import Identification, described_split
+from rlstack.identification.motion_model import Estimate
 from rlstack.identification.shooting import HELD_OUT_S
 from rlstack.verification.drawing import COLOURS, INK, Sketch, draw_plots, new_figure
 
@@ -28,27 +29,6 @@ def write_identification(path: Path, name: str, found: Identification) -> None:
     Raises:
         UserError: Jinja2 or matplotlib is missing, or it cannot be written.
     """
-    rows = [
-        {
-            "name": one.parameter.name,
-            "was": f"{one.parameter.value:.5g}",
-            "now": f"{one.value:.5g}",
-            "interval": "" if one.interval is None else f"{one.interval[0]:.5g} to {one.interval[1]:.5g}",
-            "unit": one.parameter.unit,
-            "verdict": one.verdict,
-            "why": one.why,
-        }
-        for one in found.estimates.values()
-    ]
-    noise = [
-        {
-            "name": channel.name,
-            "noise": f"{deviation:.3g}",
-            "unit": channel.unit,
-            "correlation": f"{correlation:.2f}",
-        }
-        for channel, deviation, correlation in zip(found.model.channels, found.fit.noise, found.fit.correlation)
-    ]
     scope = (
         f"From {', '.join(str(one.path) for one in found.recordings)}, starting from {found.robot.name}:"
         f" {found.moving_s:g} s of free motion, {int(found.fit.kept.sum())} of {len(found.fit.kept)} segments,"
@@ -59,9 +39,9 @@ def write_identification(path: Path, name: str, found: Identification) -> None:
         title=f"{name}: {found.robot.name} as its recording tells it",
         scope=scope,
         notes=found.notes,
-        estimates=rows,
+        estimates=_rows(found.estimates.values()),
         gaps=found.gaps,
-        noise=noise,
+        sensors=_rows(found.sensors.values()),
         split=f"On {len(found.after.windows)} held-out windows of {HELD_OUT_S:g} s ({described_split()}).",
     )
 
@@ -79,9 +59,24 @@ def write_check(path: Path, name: str, gaps: Mapping[str, Gap], bags: Sequence[s
         notes=notes,
         estimates=[],
         gaps=gaps,
-        noise=[],
+        sensors=[],
         split=f"On {len(next(iter(gaps.values())).windows)} windows of {HELD_OUT_S:g} s.",
     )
+
+
+def _rows(estimates: Iterable[Estimate]) -> list[dict[str, str]]:
+    return [
+        {
+            "name": one.parameter.name,
+            "was": f"{one.parameter.value:.5g}",
+            "now": f"{one.value:.5g}",
+            "interval": "" if one.interval is None else f"{one.interval[0]:.5g} to {one.interval[1]:.5g}",
+            "unit": one.parameter.unit,
+            "verdict": one.verdict,
+            "why": one.why,
+        }
+        for one in estimates
+    ]
 
 
 def gap_table(gaps: Mapping[str, Gap]) -> str:

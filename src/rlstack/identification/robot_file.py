@@ -12,6 +12,7 @@ from rlstack.errors import UserError
 from rlstack.files import write_atomically
 from rlstack.identification.identify import Identification
 from rlstack.identification.motion_model import Edit, Estimate, KindIdentification, Place
+from rlstack.identification.sensors import sensor_edits
 from rlstack.kinds import find_kind
 from rlstack.robots import load_robot
 from rlstack.robots.spec import ALIASES, robot_files, robot_names
@@ -86,7 +87,7 @@ def robot_text(name: str, source: str, found: Identification, report: str = "") 
     edits.append(Edit(("description",), about, ""))
     data = parse_yaml(text, str(origin))
     text = _without_ranges(text)
-    edits += _noise(data, found, bags)
+    edits += sensor_edits(found.robot, data, found.sensors, lambda which: evidence(found.sensors[which], bags))
     edits += moved_model(data, origin)
     ranges = kind.randomisation(found.robot, found.estimates)
     return _head(name, source, bags, found, report) + edited(text, edits) + _ranges(ranges)
@@ -97,19 +98,6 @@ def moved_model(data: Any, origin: Path) -> list[Edit]:
     model = data.get("model", "") if isinstance(data, dict) else ""
     outside = bool(model) and not model.startswith("package:")
     return [Edit(("model",), str(origin.absolute().parent / model), "")] if outside else []
-
-
-def _noise(data: Any, found: Identification, bags: str) -> list[Edit]:
-    """Return the changes of the sensors' noise, where the file has it."""
-    edits = []
-    for channel, deviation in zip(found.model.channels, found.fit.noise):
-        there = data
-        for key in channel.place:
-            there = there.get(key) if isinstance(there, dict) else None
-        if channel.place and isinstance(there, (int, float)):
-            noted = f"{channel.name} noise: what {bags} leaves unexplained"
-            edits.append(Edit(channel.place, float(f"{deviation:.2g}"), noted))
-    return edits
 
 
 def _without_ranges(text: str) -> str:
@@ -138,7 +126,7 @@ def evidence(estimate: Estimate, bags: str) -> str:
     why = f"; {estimate.why}" if estimate.why else ""
     return (
         f"{parameter.name} {estimate.value:.{_DIGITS}g}{unit}, 90% interval {low:.{_DIGITS}g} to {high:.{_DIGITS}g};"
-        f" {bags}, multiple shooting; {was}{why}"
+        f" {bags}, {estimate.method}; {was}{why}"
     )
 
 
@@ -206,7 +194,9 @@ def _number(value: float) -> str:
 
 def _head(name: str, source: str, bags: str, found: Identification, report: str) -> str:
     kept = [
-        f"#   {one.parameter.name}: {one.why}" for one in found.estimates.values() if one.verdict == "kept" and one.why
+        f"#   {one.parameter.name}: {one.why}"
+        for one in (*found.estimates.values(), *found.sensors.values())
+        if one.verdict == "kept" and one.why
     ]
     shown = f" Report: {report}." if report else ""
     return "\n".join(

@@ -83,6 +83,13 @@ def test_gains_payload_and_delay_are_told(found: Identification) -> None:
         assert found.after.errors[name][-1] < 0.5 * found.before.errors[name][-1], "what is left is the noise"
 
 
+def test_the_noise_of_the_joint_states_is_told_and_their_delay_refused(found: Identification) -> None:
+    for name in ("joint_position_noise", "joint_velocity_noise"):
+        low, high = found.sensors[name].interval or (0.0, 0.0)
+        assert low < 3e-4 < high < 1.6 * low and not found.sensors[name].parameter.place
+    assert "part of `delay`" in found.sensors["joint_states_delay"].why
+
+
 def test_the_new_file_has_the_gains_and_ranges_for_training(found: Identification, tmp_path: Path) -> None:
     file = tmp_path / "my_arm.yaml"
     write_robot(file, "so100", found)

@@ -78,6 +78,9 @@ def test_a_drive_tells_wheels_and_response() -> None:
     assert new.wheels[0].radius_m == pytest.approx(found.estimates["radius"].value, rel=1e-4)
     assert new.wheels[1].position_m[1] == pytest.approx(-0.5 * found.estimates["track"].value, rel=1e-4)
     low, high = new.response.linear_slip_range
+    assert found.sensors["odom_position_noise"].value == pytest.approx(0.003, rel=0.15)
+    assert new.sensors["odom"].orientation_noise_rad == pytest.approx(0.003, rel=0.15)
+    assert found.sensors["wheel_speed_noise"].value == pytest.approx(0.03, rel=0.15)
     assert low < SLIPS[0] < high < low + 0.1 and new.rest_height_m == pytest.approx(robot.rest_height_m)
 
 

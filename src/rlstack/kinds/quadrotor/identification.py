@@ -19,6 +19,7 @@ from rlstack.errors import UserError
 from rlstack.fused import Kernel
 from rlstack.identification.motion_model import (
     COMMANDS,
+    IMU,
     Channel,
     Edit,
     Estimate,
@@ -327,8 +328,8 @@ def _step_kernel(rotors: int) -> Kernel:
 class QuadrotorIdentification(KindIdentification):
     """See :class:`rlstack.identification.motion_model.KindIdentification`."""
 
-    signals = (*_MEASURED, "rotor_speed", "measured_rotor_speed")
-    optional = ("measured_rotor_speed",)
+    signals = (*_MEASURED, "rotor_speed", "measured_rotor_speed", *IMU)
+    optional = ("measured_rotor_speed", *IMU)
 
     def check(self, robot: Any) -> None:
         """Refuse a robot that takes rates and thrust."""

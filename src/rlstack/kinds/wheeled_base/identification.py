@@ -17,6 +17,7 @@ from scipy.signal import lfilter
 from rlstack.arrays import Array
 from rlstack.errors import UserError
 from rlstack.identification.motion_model import (
+    IMU,
     Z90,
     Channel,
     Edit,
@@ -255,8 +256,8 @@ def _integral(values: Array) -> Array:
 class BaseIdentification(KindIdentification):
     """See :class:`rlstack.identification.motion_model.KindIdentification`."""
 
-    signals = ("position", "orientation", "linear_velocity", "angular_velocity", "twist", "joint_velocity")
-    optional = ("joint_velocity",)
+    signals = ("position", "orientation", "linear_velocity", "angular_velocity", "twist", "joint_velocity", *IMU)
+    optional = ("joint_velocity", *IMU)
     segments_s = (0.5, 1.0)
 
     def check(self, robot: Any) -> None:
