@@ -22,6 +22,7 @@ from rlstack.tasks.catalog.table_suite import TableSuiteTask
 from rlstack.tasks.core.chunk_environment import NOT_THERE
 from rlstack.tasks.core.image_streams import CameraRange
 from rlstack.tasks.core.phrases import COLOURS
+from rlstack.tasks.manipulator.expert import ABOVE, grasp, grasp_by_degrees
 from rlstack.tasks.manipulator.phrases import BLOCKS
 from rlstack.tasks.manipulator.table_task import ActionShift, TableTask
 from rlstack.tasks.manipulator.table_trials import TableTrials
@@ -194,6 +195,27 @@ def test_the_expert_of_pushes_rises_from_a_block_that_is_at_its_goal_and_stays_t
     stays = expert.act({**above, "goal_position": np.array([[0.519, 0.0, 0.02]])}, pipeline)
     assert stays[0, 2] > -0.2, "it does not begin again within the tolerance"
     assert expert.act({**above, "goal_position": np.array([[0.54, 0.0, 0.02]])}, pipeline)[0, 2] < -0.5
+
+
+def test_a_hand_comes_down_to_a_grasp_the_nearer_it_is_without_a_threshold() -> None:
+    pipeline, level = SUITE.pipeline(PANDA), np.linspace(0.0, 0.04, 81)
+    none = np.zeros(81)
+    tool = np.stack([0.5 + level, none, none + 0.11], axis=1)
+    seen = {"tool_position": tool, "target_position": tool, "object_position": np.tile([0.5, 0.0, 0.022], (81, 1))}
+    for name in ("tool_yaw", "target_yaw"):
+        seen[name] = np.tile([1.0, 0.0], (81, 1))
+    seen["object_orientation"] = np.tile([0.0, 0.0, 0.0, 1.0], (81, 1))
+    seen |= {name: np.ones((81, 1)) for name in ("opening", "opening_target")}
+    seen["joint_velocity"] = np.zeros((81, pipeline.arm + 2))
+    found = grasp_by_degrees(seen, pipeline)
+    height = found.place[:, 2] - 0.022
+    assert height[0] == pytest.approx(0.0) and height[-1] == pytest.approx(ABOVE)
+    steps = np.diff(height)
+    assert steps.min() >= 0.0 and steps.max() < 0.1 * ABOVE, "no step in what images tell to some millimetres"
+    assert np.abs(np.diff(grasp(seen, pipeline).place[:, 2])).max() > 0.9 * ABOVE
+    low = {**seen, "tool_position": tool - [0.0, 0.0, 0.08], "target_position": tool - [0.0, 0.0, 0.08]}
+    place = grasp_by_degrees(low, pipeline).place[-1]
+    assert place[0] == pytest.approx(0.54) and place[2] > 0.09, "up before across"
 
 
 @pytest.mark.parametrize(

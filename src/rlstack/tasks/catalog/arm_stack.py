@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.schema import value
-from rlstack.tasks.manipulator.expert import grasp, toward
+from rlstack.tasks.manipulator.expert import grasp, grasp_by_degrees, share_between, toward
 from rlstack.tasks.manipulator.rewards import CLEAR_M, ArmReward, placed
 from rlstack.tasks.manipulator.task import OBJECT_INPUTS, ArmTask
 from rlstack.tasks.manipulator.trials import OBJECT, ArmTrials, ObjectRange, Region, Starts, box_of, draw_objects
@@ -31,6 +31,9 @@ _UPRIGHT_M = 0.006
 _OVER, _CLOSE, _SLOWLY, _PRESSED = 0.04, 0.004, 0.006, 0.004
 """m: approach height above the placed position, horizontal tolerance to descend, descent per step, and the target's
 final depth below the placed position."""
+_LEVEL = (0.006, 0.02)
+"""m from the place, horizontally: up to the first a box that comes down by degrees does so for good, from the second on
+it is as high as ever."""
 
 
 def stacked(achieved: Array, desired: Array, tolerance_m: float) -> NDArray[np.bool_]:
@@ -45,15 +48,18 @@ class StackExpert:
 
     Args:
         half_m: Half length of the largest boxes.
+        by_degrees: Whether hands and boxes come down the nearer they are, as by
+            :func:`rlstack.tasks.manipulator.expert.grasp_by_degrees`.
     """
 
-    def __init__(self, half_m: float) -> None:
-        self._half_m = half_m
+    def __init__(self, half_m: float, by_degrees: bool = False) -> None:
+        self._half_m, self._by_degrees = half_m, by_degrees
+        self._grasp = grasp_by_degrees if by_degrees else grasp
 
     def act(self, seen: Mapping[str, Array], pipeline: Any) -> Array:
         """Return actions (N, actions); see :class:`rlstack.tasks.manipulator.expert.Expert`."""
         thing, goal, tool = (seen[n] for n in ("object_position", "goal_position", "tool_position"))
-        hold = grasp(seen, pipeline, self._half_m)
+        hold = self._grasp(seen, pipeline, self._half_m)
         left = goal - thing
         level, height = np.linalg.norm(left[:, :2], axis=1), -left[:, 2]
         # release within 10 mm; a released box may be up to 14.5 mm off
@@ -68,7 +74,14 @@ class StackExpert:
         still = np.linalg.norm(seen["tool_velocity"], axis=1) < 0.03
         down = begun | ((level < _CLOSE) & still & high)
         lowest = goal[:, 2] + held_at[:, 2] - _PRESSED
-        place[:, 2] = np.where(down, np.maximum(target[:, 2] - _SLOWLY, lowest), above)
+        if self._by_degrees:
+            over = goal[:, 2] + held_at[:, 2] + _OVER * share_between(level, *_LEVEL)
+            place[:, 2] = np.maximum(np.maximum(target[:, 2] - 2.0 * _SLOWLY, over), lowest)
+            place[:, 2] = np.where(level < _LEVEL[0], np.maximum(target[:, 2] - _SLOWLY, lowest), place[:, 2])
+            rise = share_between(over - _PRESSED - tool[:, 2], 0.0, 0.5 * _OVER)[:, None]  # up before across
+            place[:, :2] = (goal + held_at + rise * (thing - goal))[:, :2]
+        else:
+            place[:, 2] = np.where(down, np.maximum(target[:, 2] - _SLOWLY, lowest), above)
         place = np.where(hold.held[:, None], place, hold.place)
         up = tool.copy()
         up[:, 2] = goal[:, 2] + CLEAR_M + 0.03

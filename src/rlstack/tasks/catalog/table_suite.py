@@ -38,8 +38,8 @@ class SuiteExpert:
         self._task = task
         self._experts: dict[Kind, Expert] = {
             "push": push_expert(task),
-            "pick": GraspExpert(half_m),
-            "stack": StackExpert(half_m),
+            "pick": GraspExpert(half_m, by_degrees=True),
+            "stack": StackExpert(half_m, by_degrees=True),
         }
 
     def act(self, seen: Mapping[str, Array], pipeline: Any) -> Array:

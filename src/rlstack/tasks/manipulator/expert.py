@@ -26,6 +26,11 @@ _CLOSED = 0.9
 """Share of the gripper's range above which fingers have not begun to close."""
 _OFF_TABLE = 0.02
 """m above an object's height on the table at which it has been lifted."""
+_LEVEL, _TURNED, _SHUT = (0.008, 0.03), (0.08, 0.4), (0.15, 0.4)
+"""Horizontal distance in m, rad, and share of the gripper's range by which it is not open: up to the first a hand that
+comes down by degrees is right above the object, from the second on it is as high as ever."""
+_TOO_LOW_M = 0.03
+"""How far below that height a hand no longer moves across."""
 _STILL = 0.2
 """1/s, as a share of that range: finger speed above which the lag is not evidence of an object."""
 
@@ -116,6 +121,33 @@ def grasp(seen: Mapping[str, Array], pipeline: Any, half_m: float = USUAL_HALF_M
     return Grasp(place, turn, np.where(around | held, -1.0, 1.0), held)
 
 
+def grasp_by_degrees(seen: Mapping[str, Array], pipeline: Any, half_m: float = USUAL_HALF_M) -> Grasp:
+    """Return what :func:`grasp` does, of hands that come down the nearer they are: arguments as there.
+
+    Whoever learns from images where the object is never knows it to the millimetre, and hovers for ever above it where
+    what the expert shows changes at a threshold; here it changes by degrees.
+    """
+    size = min(half_m / USUAL_HALF_M, 1.0)
+    above_m, straight = max(size * ABOVE, 0.05), grasp(seen, pipeline, half_m)
+    thing, tool = seen["object_position"], seen["tool_position"]
+    away, turned = tool - thing, np.abs(yaw_to_sides(seen, "tool_yaw"))
+    level, height = np.linalg.norm(away[:, :2], axis=1), away[:, 2]
+    closed = 1.0 - seen["opening"][:, 0]
+    unready = [share_between(level, *(size * part for part in _LEVEL)), share_between(turned, *_TURNED)]
+    over = above_m * np.maximum.reduce([*unready, share_between(closed, *_SHUT)])
+    # up before across, as far as the hand is too low
+    across = 1.0 - share_between(over - height, 0.0, _TOO_LOW_M)[:, None]
+    place = np.stack([*(tool + across * (thing - tool))[:, :2].T, thing[:, 2] + over], axis=1)
+    around = (level < size * 0.02) & (height < 0.012)
+    place = np.where((around | straight.held)[:, None], straight.place, place)
+    return Grasp(place, straight.turn, straight.grip, straight.held)
+
+
+def share_between(value: Array, least: float, most: float) -> Array:
+    """Return (N,) how far values are from ``least`` to ``most``, 0 to 1."""
+    return np.asarray(np.clip((value - least) / (most - least), 0.0, 1.0))
+
+
 def stopped(seen: Mapping[str, Array], pipeline: Any) -> NDArray[np.bool_]:
     """Return (N,) whether an object stops the fingers, from their lag in the inputs :data:`FINGERS`."""
     behind = (seen["opening"] - seen["opening_target"])[:, 0]
@@ -131,14 +163,16 @@ class GraspExpert:
     Args:
         half_m: Half length of the largest objects.
         on_table: Whether an object that is higher has been lifted.
+        by_degrees: Whether hands come down as :func:`grasp_by_degrees`.
     """
 
-    def __init__(self, half_m: float = USUAL_HALF_M, on_table: bool = True) -> None:
+    def __init__(self, half_m: float = USUAL_HALF_M, on_table: bool = True, by_degrees: bool = False) -> None:
         self._half_m, self._on_table = half_m, on_table
+        self._grasp = grasp_by_degrees if by_degrees else grasp
 
     def act(self, seen: Mapping[str, Array], pipeline: Any) -> Array:
         """Return actions (N, actions); see :class:`rlstack.tasks.manipulator.expert.Expert`."""
-        hold = grasp(seen, pipeline, self._half_m)
+        hold = self._grasp(seen, pipeline, self._half_m)
         away = seen["tool_position"] - seen["object_position"]
         held = hold.held | self._hangs(seen, away)
         place = np.where(held[:, None], seen["goal_position"] + away, hold.place)
