@@ -18,7 +18,7 @@ from rlstack.training.language.overlap import OverlappedPolicyGradient
 from rlstack.training.language.policy_gradient import PolicyGradient, PolicyGradientSettings
 
 SMALL = NetworkSettings(channels=(4, 4), points=2, width=8, heads=2, layers=0, decoder_layers=1)
-SETTINGS = PolicyGradientSettings(batch=8, kl=0.1, overlap=True)
+SETTINGS = PolicyGradientSettings(batch=8, kl=0.1, places=1.0, overlap=True)
 
 
 def policy() -> LanguageActor:
@@ -34,7 +34,8 @@ def experience(one: LanguageActor, seed: int) -> tuple[dict[str, Any], torch.Ten
         features = one.features(seen)
         _, choice = one.head.sample(features, 1.0, draw)
         log_prob, _ = one.head.log_prob(features, choice, 1.0)
-    chunks = {"seen": seen, "choice": choice, "log_prob": log_prob, "inside": torch.ones(16, 3)}
+    places = 2.0 * torch.rand(16, 1, 1, 2, generator=draw) - 1.0
+    chunks = {"seen": seen, "places": places, "choice": choice, "log_prob": log_prob, "inside": torch.ones(16, 3)}
     return chunks, torch.randn(16, generator=draw)
 
 

@@ -31,6 +31,15 @@ def test_an_anchor_is_added_to_each_update() -> None:
     assert len(asked) == 8 and losses[-1] < losses[0], "without advantages, the anchor alone is learned"
 
 
+def test_where_things_are_is_learned_from_trials_that_teach_nothing_else() -> None:
+    one = policy()
+    chunks, advantage = experience(one, 0)
+    settings = PolicyGradientSettings(batch=16, epochs=1, places=0.3, learning_rate=1e-3)
+    learner = PolicyGradient(settings, one, torch.Generator().manual_seed(0))
+    losses = [learner.update(chunks, 0.0 * advantage, 0.0)["places"] for _ in range(60)]
+    assert losses[-1] < 0.2 * losses[0]
+
+
 def test_fixed_eyes_see_the_same_after_an_update_and_their_policy_learns() -> None:
     one = policy()
     chunks, advantage = experience(one, 0)

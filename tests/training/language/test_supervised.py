@@ -6,7 +6,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlstack.training.language.supervised import with_unknown
+from rlstack.training.language.actor import LanguageActor, Layout, Seen
+from rlstack.training.language.network import Network, NetworkSettings
+from rlstack.training.language.supervised import Known, Lesson, Supervised, SupervisedSettings, with_unknown
 from rlstack.training.language.tokeniser import NO_WORD, UNKNOWN
 
 
@@ -25,3 +27,22 @@ def test_about_the_given_share_of_sentences_changes() -> None:
     changed = (with_unknown(tokens, 0.5, torch.Generator().manual_seed(0)) == UNKNOWN).any(dim=1).float().mean()
     assert 0.35 < changed < 0.55
     assert torch.equal(with_unknown(tokens, 0.0, torch.Generator()), tokens)
+
+
+def test_a_new_guess_of_labels_is_as_good_as_the_network_allows() -> None:
+    small = NetworkSettings(channels=(4, 4), points=2, width=8, heads=2, layers=0, decoder_layers=1)
+    settings = SupervisedSettings(network=small, chunk=2, shift=0, brightness=0.0, strange=0.0, learning_rate=1e-9)
+    torch.manual_seed(0)
+    actor = LanguageActor(Layout(5, (1, 16, 16, 3), 32), ("push",), 2, settings)
+    images = torch.randint(256, (64, 1, 16, 16, 3)).to(torch.uint8)
+    seen = Seen(torch.randn(64, 5), torch.full((64, 16), 2), images)
+    assert isinstance(actor.network, Network)
+    with torch.no_grad():
+        offsets = torch.relu(actor.network.place(*seen).feature) @ torch.randn(8, 3) + 0.7
+    nowhere = torch.full((64, 1, 1, 2), 2.0)
+    lesson = Lesson(seen, torch.zeros(64, 2, 2), torch.ones(64, 2), Known(offsets, nowhere))
+    learner = Supervised(settings, actor, torch.Generator().manual_seed(0), 3)
+    assert learner.update(iter([lesson]), 0.5)["labels"] > 0.1
+    learner.guess_by(lesson)
+    assert learner.update(iter([lesson]), 0.5)["labels"] < 1e-3
+    assert learner.update(iter([lesson]), 0.5, stills=True).keys() == {"labels", "places"}

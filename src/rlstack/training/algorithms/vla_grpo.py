@@ -42,7 +42,7 @@ class VLAGRPO(FineTuning):
     Settings = VLAGRPOSettings
 
     def __init__(self, settings: VLAGRPOSettings, environment: LearningEnvironment) -> None:
-        super().__init__(settings, environment, "vla_grpo", settings.temperature)
+        super().__init__(settings, environment, "vla_grpo", settings.temperature, settings.places > 0.0)
         if environment.count % settings.group:
             raise UserError(
                 f"algorithm_settings: group: {settings.group} is not allowed: it must divide the number of robots"

@@ -30,7 +30,7 @@ class VLAPPO(FineTuning):
     Settings = VLAPPOSettings
 
     def __init__(self, settings: VLAPPOSettings, environment: LearningEnvironment) -> None:
-        super().__init__(settings, environment, "vla_ppo", settings.temperature)
+        super().__init__(settings, environment, "vla_ppo", settings.temperature, settings.places > 0.0)
         self.settings = settings
         self.steps_per_iteration = settings.rollout * settings.chunk * environment.count
         self.proximal = Proximal(settings, self.rollouts, self.generator)

@@ -23,7 +23,7 @@ from rlstack.training.language.flow import Flow
 from rlstack.training.language.head import Head
 from rlstack.training.language.heads import HeadName, make_head
 from rlstack.training.language.meanings import meanings
-from rlstack.training.language.network import Network, NetworkSettings
+from rlstack.training.language.network import Network, NetworkSettings, Placed
 from rlstack.training.language.tokeniser import Tokeniser
 from rlstack.training.networks import Normalised, multiplies_halves
 
@@ -205,9 +205,17 @@ class LanguageActor(PlanningActor):
 
     def features(self, seen: Seen) -> Tensor:
         """Return features (batch, chunk, width), float32 whatever the precision of the network."""
+        return self.placed(seen)[0]
+
+    def placed(self, seen: Seen) -> tuple[Tensor, Placed | None]:
+        """Return what :meth:`features` does, and where things are, if the network tells that."""
+        place: Placed | None = None
         with reduced(self.settings.precision if self.training else "float32"):
-            found: Tensor = self.network(*seen)
-        return found.float()
+            if isinstance(self.network, Network):
+                features, place = self.network.both(*seen)
+            else:
+                features = self.network(*seen)
+        return features.float(), place
 
     def plan(self, observation: Tensor, noise: Tensor | None = None) -> Tensor:
         """Return deterministic chunks (batch, chunk, actions); see :meth:`.PlanningActor.plan`."""

@@ -41,6 +41,7 @@ class FineTuning:
         environment: Its robots.
         algorithm: The algorithm's name.
         temperature: Of the samples in rollouts.
+        places: Whether rollouts keep where named things are in the images.
 
     Raises:
         UserError: The task has no instruction or images, or its rewards are not sparse.
@@ -49,7 +50,12 @@ class FineTuning:
     needs_gradients = False
 
     def __init__(
-        self, settings: FineTuningSettings, environment: LearningEnvironment, algorithm: str, temperature: float
+        self,
+        settings: FineTuningSettings,
+        environment: LearningEnvironment,
+        algorithm: str,
+        temperature: float,
+        places: bool = False,
     ) -> None:
         self.environment = cast(ChunkEnvironment, environment)
         self._name, self._pretrained, self._loaded = algorithm, settings.pretrained, False
@@ -64,7 +70,7 @@ class FineTuning:
         words = environment.task.text.words
         self.policy = LanguageActor(layout, words, environment.pipeline.action_size, settings)
         self.generator = torch.Generator().manual_seed(torch.initial_seed() % 2**63)
-        self.rollouts = Rollouts(environment, self.policy, temperature, self.generator)
+        self.rollouts = Rollouts(environment, self.policy, temperature, self.generator, places)
 
     def check(self) -> None:
         """Load the policy to go on from; see :class:`rlstack.training.algorithm.ChecksFirst`."""

@@ -23,7 +23,7 @@ from rlstack.processes import die_with_parent
 from rlstack.training.language.actor import LanguageActor, Seen
 from rlstack.training.language.policy_gradient import PolicyGradient, PolicyGradientSettings
 
-_USED = ("choice", "log_prob", "inside")
+_USED = ("choice", "log_prob", "inside", "places")
 """What an update uses of chunks, beside what the policy saw."""
 
 

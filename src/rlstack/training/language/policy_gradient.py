@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from rlstack.schema import value
 from rlstack.training.language.actor import LanguageActor, Seen
+from rlstack.training.language.grounding import unlike
 from rlstack.training.language.head import Exploration
 from rlstack.training.optimisers import Adam
 
@@ -45,6 +46,9 @@ class PolicyGradientSettings:
     """Learning rate of the head, as a multiple of the rest's: it has few weights, which generalise."""
     temperature: float = value(1.7, above=0.0)
     """Of the samples; above 1 they explore more."""
+    places: float = value(0.0, at_least=0.0)
+    """Weight of the loss on where the object is in the images of its own trials, which only the simulator knows; not
+    with a checkpoint's network."""
     exploration: Exploration = "noise"
     """How the head ``flow`` is sampled: learned noise in each of its steps, a stochastic differential equation with the
     flow's own distribution, or one random step of that for each chunk, which is cheaper to learn from."""
@@ -80,7 +84,7 @@ class PolicyGradient:
         """Update the policy on chunks (n, ...) by name, as of :class:`.Chunks`, and their advantages (n,).
 
         Args:
-            chunks: ``seen``, ``choice``, ``log_prob`` and ``inside``.
+            chunks: ``seen``, ``choice``, ``log_prob``, ``inside`` and ``places``.
             advantage: Of each chunk.
             share: Completed share of the run.
 
@@ -100,7 +104,7 @@ class PolicyGradient:
         settings, head = self.settings, self.policy.head
         seen: Seen = chunks["seen"].take(some)
         choice, inside, gain = chunks["choice"][some], chunks["inside"][some], advantage[some]
-        features = self.policy.features(seen)
+        features, place = self.policy.placed(seen)
         log_prob, entropy = head.log_prob(features, choice, settings.temperature)
         ahead = ((log_prob - chunks["log_prob"][some]).sum(dim=-1)) * inside  # (n, chunk)
         weight = inside
@@ -126,6 +130,11 @@ class PolicyGradient:
             apart = (apart * inside).sum() / inside.sum().clamp(min=1.0)
             loss = loss + settings.kl * apart
             scalars["from_reference"] = apart.detach()
+        if self.settings.places and place is not None and place.maps:
+            assert self.policy.grounded is not None
+            away = unlike(self.policy.grounded, place.maps, chunks["places"][some])
+            loss = loss + settings.places * away
+            scalars["places"] = away.detach()
         if self.anchor is not None:
             held = self.anchor()
             loss = loss + held

@@ -22,6 +22,8 @@ class Chunks:
     seen: Seen
     privileged: Tensor
     """(T, N, columns) what a critic may know."""
+    places: Tensor
+    """(T, N, cameras, things, 2) where named things are in the images; no things if they are not kept."""
     choice: Tensor
     """What the head sampled; see :class:`rlstack.training.language.heads.Head`."""
     action: Tensor
@@ -56,10 +58,18 @@ class Rollouts:
         policy: The policy.
         temperature: Of its samples; above 1 they explore more.
         generator: Draws the samples.
+        places: Whether it is kept where named things are in the images.
     """
 
-    def __init__(self, environment: Any, policy: LanguageActor, temperature: float, generator: torch.Generator) -> None:
-        self.environment, self.policy = environment, policy
+    def __init__(
+        self,
+        environment: Any,
+        policy: LanguageActor,
+        temperature: float,
+        generator: torch.Generator,
+        places: bool = False,
+    ) -> None:
+        self.environment, self.policy, self._places = environment, policy, places
         self._temperature, self._generator = temperature, generator
         self.observation: Tensor | None = None
         """(N, columns) of the present; None: not observed yet."""
@@ -82,6 +92,8 @@ class Rollouts:
         kept: list[dict[str, Any]] = []
         for _ in range(steps):
             privileged = environment.privileged()
+            nowhere = torch.zeros(environment.count, policy.layout.images[0], 0, 2)
+            places = environment.image_places() if self._places else nowhere
             with torch.no_grad():
                 seen = policy.seen(observation)
                 features = policy.features(seen)
@@ -96,6 +108,7 @@ class Rollouts:
                 {
                     "seen": seen if policy.fixed_eyes else seen._replace(images=seen.images.to(torch.uint8)),
                     "privileged": privileged,
+                    "places": places,
                     "choice": choice,
                     "action": action.clamp(-1.0, 1.0),
                     "log_prob": log_prob,

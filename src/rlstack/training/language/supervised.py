@@ -9,12 +9,12 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from rlstack.schema import value
 from rlstack.training.algorithm import cosine_decay
 from rlstack.training.language.actor import LanguageActor, PolicySettings, Seen, reduced
-from rlstack.training.language.network import Network, Placed
+from rlstack.training.language.grounding import unlike
+from rlstack.training.language.network import Placed
 from rlstack.training.language.tokeniser import NO_WORD, UNKNOWN
 from rlstack.training.optimisers import AdamW
 from rlstack.training.vision_encoder import shifted
@@ -23,8 +23,6 @@ _WARM_UP = 0.03
 """Share of the run in which the learning rate rises."""
 _STRANGE = 3
 """Largest number of unknown words that are put into a sentence."""
-_SPREAD = 0.05
-"""Deviation of the object's place in a map that is taught, of half an image."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,18 +107,35 @@ class Supervised:
         self._parameters = [*actor.trained(), *guess]
         self._optimiser = AdamW(self._parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay)
 
-    def update(self, lessons: Iterator[Lesson], share: float) -> dict[str, Tensor]:
+    def guess_by(self, lesson: Lesson) -> None:
+        """Let labels be guessed as well as the network allows that is there, by least squares on a batch.
+
+        A guess that knows nothing would unteach a network where things are.
+        """
+        network, guess = self.actor.grounded, self._guess
+        if network is None or guess is None or lesson.known is None:
+            return
+        with torch.no_grad():
+            feature = torch.relu(network.place(*lesson.seen).feature)
+            given = torch.cat([feature, torch.ones(len(feature), 1)], dim=1)
+            found = torch.linalg.lstsq(given.double(), lesson.known.offsets.double(), driver="gelsd").solution.float()
+            guess.weight.copy_(found[:-1].T)
+            guess.bias.copy_(found[-1])
+
+    def update(self, lessons: Iterator[Lesson], share: float, stills: bool = False) -> dict[str, Tensor]:
         """Update the policy once; return the losses.
 
         Args:
             lessons: Batches to learn.
             share: Completed share of the updates.
+            stills: Whether lessons teach labels and places alone.
         """
         settings = self.settings
         looking = settings.looking if self._guess is not None else 0.0
-        share, looks = (share - looking) / (1.0 - looking), share < looking
+        share, begins = (share - looking) / (1.0 - looking), share < looking
         warm = min(1.0, (share + 1e-3) / _WARM_UP)
-        rate = settings.looking_rate if looks else warm * cosine_decay(settings.learning_rate, 0.0, share)
+        rate = settings.looking_rate if begins else warm * cosine_decay(settings.learning_rate, 0.0, share)
+        looks = begins or stills
         for group in self._optimiser.param_groups:
             group["lr"] = rate
         self._optimiser.zero_grad(set_to_none=True)
@@ -147,7 +162,7 @@ class Supervised:
                 where = (self._guess(torch.relu(place.feature.float())) - known.offsets).abs().mean()
                 loss, losses["labels"] = loss + settings.labels * where, where.detach()
                 if known.places is not None:
-                    shown = _unlike(grounded, place.maps, known.places)
+                    shown = unlike(grounded, place.maps, known.places)
                     loss, losses["places"] = loss + settings.places * shown, shown.detach()
             (loss / settings.accumulated).backward()  # type: ignore[no-untyped-call]
             logged.append(losses)
@@ -194,25 +209,3 @@ def augmented(images: Tensor, shift: int, brightness: float, generator: torch.Ge
         return moved
     scale = 1.0 + brightness * (2.0 * torch.rand((len(images), images.shape[1], 1, 1, 1), generator=generator) - 1.0)
     return (moved * scale).clamp(0.0, 255.0)
-
-
-def _unlike(network: Network, maps: list[Tensor], places: Tensor) -> Tensor:
-    """Return the divergence of the first maps from those with a Gaussian at the places of things, a mean.
-
-    Places outside an image do not count.
-
-    Args:
-        network: Says where the cells of maps are.
-        maps: Of each camera (batch, points, cells) scores.
-        places: (batch, cameras, things, 2).
-    """
-    total, count = torch.zeros(()), torch.zeros(())
-    for k, scores in enumerate(maps):
-        there = places[:, k]
-        far = (network.cells(k) - there[:, :, None]).square().sum(dim=-1)
-        wanted = torch.softmax(far * (-0.5 / _SPREAD**2), dim=-1)
-        found = torch.log_softmax(scores[:, : there.shape[1]].float(), dim=-1)
-        inside = (there.abs().amax(dim=-1) < 1.0).float()
-        total = total + (inside * functional.kl_div(found, wanted, reduction="none").sum(dim=-1)).sum()
-        count = count + inside.sum()
-    return total / count.clamp(min=1.0)
