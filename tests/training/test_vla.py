@@ -22,11 +22,13 @@ from rlstack.tasks.catalog.arm_push import PushTask
 from rlstack.tasks.catalog.table_push import TablePushTask
 from rlstack.tasks.core.curriculum import SuccessCurriculum
 from rlstack.tasks.core.image_streams import CameraRange
+from rlstack.training.algorithms.vla_dagger import VLADAgger, VLADAggerSettings
 from rlstack.training.algorithms.vla_grpo import VLAGRPO, VLAGRPOSettings
 from rlstack.training.algorithms.vla_ppo import VLAPPO, VLAPPOSettings
 from rlstack.training.algorithms.vla_rejection import VLARejection, VLARejectionSettings
 from rlstack.training.algorithms.vla_sft import VLASFT, VLASFTSettings
 from rlstack.training.export import PolicyGraph, TorchPolicy, export_policy, make_contract
+from rlstack.training.language import corrections, demonstrations
 from rlstack.training.language.actor import Seen
 from rlstack.training.language.network import NetworkSettings
 from rlstack.training.language.supervised import Known, Lesson
@@ -38,6 +40,7 @@ PANDA = small_panda(16)
 TASK = TablePushTask(episode_s=1.0, pictures=CameraRange(look=AppearanceRange(shadows=0.0)))
 SMALL = NetworkSettings(channels=(8, 8), points=4, width=16, heads=2, layers=1, decoder_layers=1)
 SFT = VLASFTSettings(network=SMALL, demonstrations=2, batch=16)
+LOSSES = ("actions", "labels", "places")
 
 
 @pytest.fixture(autouse=True)
@@ -240,10 +243,49 @@ def test_goes_on_from_a_run_and_resumes_exactly(
     torch.testing.assert_close([*one.policy.parameters()], [*other.policy.parameters()])
 
 
+def test_an_expert_corrects_the_policys_own_trials_and_a_run_resumes_exactly(tmp_path: Path) -> None:
+    run, mine, copied = (tmp_path / name for name in ("run", "mine", "copied"))
+    run.mkdir()
+    settings = VLADAggerSettings(network=SMALL, batch=8, updates=2, stills=4, beta=0.5, pretrained=pretrained(run))
+    one = VLADAgger(settings, environment())
+    one.open(mine)
+    first = one.iterate(0.0)
+    assert first.scalars.keys() == {
+        "train/success",
+        *(f"loss/{a}" for a in LOSSES),
+        *(f"loss/stills_{a}" for a in LOSSES[1:]),
+    }
+    assert one.own is not None
+    taught = one.own.draw(64, torch.Generator().manual_seed(0)).inside
+    assert taught[:, 0].all() and set(taught[:, 1:].sum(dim=1).tolist()) == {0.0, 3.0}, "of the policy's the first one"
+    shutil.copytree(mine / corrections.FOLDER, run / demonstrations.FOLDER)  # as if the run had shown as much
+    one.close()
+    one.open(mine)
+    one.iterate(0.2)
+    state = one.state_dict()
+    one.close()
+    shutil.copytree(mine, copied)
+    one.open(mine)
+    after = one.iterate(0.5).logged()
+    other = VLADAgger(settings, environment())
+    other.load_state_dict(state)
+    other.open(copied)
+    assert other.iterate(0.5).logged() == after
+    torch.testing.assert_close([*one.policy.parameters()], [*other.policy.parameters()])
+    one.close()
+    other.close()
+    shutil.rmtree(run / demonstrations.FOLDER)
+    with pytest.raises(UserError, match=r"the demonstrations in .* are gone"):
+        other.open(copied)
+
+
 def test_one_policy_learns_the_whole_suite_and_goes_on_by_trying(tmp_path: Path) -> None:
     shown, tried = load_recipe("table_suite"), load_recipe("table_suite_ppo")
     assert replace(tried.task_settings, ends=False) == shown.task_settings
-    assert tried.algorithm_settings.network == shown.algorithm_settings.network
+    corrected = load_recipe("table_suite_dagger")
+    assert corrected.task_settings == shown.task_settings
+    for after in (corrected, tried):
+        assert after.algorithm_settings.network == shown.algorithm_settings.network
     task = replace(shown.task_settings, kinds=("pick",))
     one = VLASFT(replace(shown.algorithm_settings, network=SMALL, demonstrations=2, batch=8), environment(task=task))
     one.open(tmp_path)
@@ -291,7 +333,7 @@ def test_progress_adds_up_to_what_the_object_came_nearer_to_its_goal() -> None:
     torch.testing.assert_close(chunks.nearer.sum(dim=0), before - left())
 
 
-def test_refuses_what_it_cannot_go_on_from(tmp_path: Path) -> None:
+def test_refuses_what_it_cannot_go_on_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def opened(settings: VLAPPOSettings) -> None:
         VLAPPO(settings, environment(1)).open(None)
 
@@ -309,6 +351,13 @@ def test_refuses_what_it_cannot_go_on_from(tmp_path: Path) -> None:
         opened(VLAPPOSettings(network=SMALL, exploration="sde", pretrained=run))
     with pytest.raises(UserError, match="group: 3 is not allowed"):
         VLAGRPO(VLAGRPOSettings(network=SMALL, group=3), environment(4))
+    env = environment(1)
+    monkeypatch.setattr("rlstack.training.demonstrations.ScriptedEnvironment", SuccessCurriculum)
+    with pytest.raises(
+        UserError, match=r"vla_dagger is not allowed: TablePushTask has no scripted expert.* choose vla_ppo"
+    ):
+        VLADAgger(VLADAggerSettings(network=SMALL), env)
+    monkeypatch.undo()
     pushing = PushTask()
     with pytest.raises(UserError, match="does not end with an instruction and images"):
         VLASFT(SFT, pushing.environment(PANDA, pushing.pipeline(PANDA), 1, "cpu", 0))

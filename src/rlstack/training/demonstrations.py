@@ -39,8 +39,8 @@ class DemonstrationSettings:
     """Folder of a LeRobot dataset that holds them; empty: from the task's scripted expert."""
 
 
-def scripted(environment: LearningEnvironment, algorithm: str) -> ScriptedEnvironment:
-    """Return the environment if it has a scripted expert.
+def scripted(environment: LearningEnvironment, algorithm: str, instead: str = "sac") -> ScriptedEnvironment:
+    """Return the environment if it has a scripted expert; ``instead`` is an algorithm that needs none.
 
     Raises:
         UserError: Its task has none.
@@ -48,7 +48,7 @@ def scripted(environment: LearningEnvironment, algorithm: str) -> ScriptedEnviro
     if not isinstance(environment, ScriptedEnvironment):
         raise UserError(
             f"algorithm: {algorithm} is not allowed: {type(environment.task).__name__} has no scripted expert to give"
-            " demonstrations: choose sac."
+            f" demonstrations: choose {instead}."
         )
     return environment
 

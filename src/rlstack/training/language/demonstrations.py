@@ -107,15 +107,21 @@ class ChunkReplay:
         """Return what the network gets at the beginning of some chunks."""
         return Seen(self.state[index], self.tokens[index], self.images(index.numpy()))
 
+    def lesson(self, size: int, generator: torch.Generator) -> Lesson:
+        """Return a batch of random chunks."""
+        drawn = self.draw(size, generator)
+        return Lesson(self.seen(drawn), self.action[drawn], self.inside[drawn], self.known(drawn))
+
 
 def lessons(shown: ChunkReplay, size: int, generator: torch.Generator) -> Iterator[Lesson]:
     """Yield random chunks."""
     while True:
-        drawn = shown.draw(size, generator)
-        yield Lesson(shown.seen(drawn), shown.action[drawn], shown.inside[drawn], shown.known(drawn))
+        yield shown.lesson(size, generator)
 
 
-def chunk_spec(layout: Layout, chunk: int, actions: int, labels: int, capacity: int, things: int = 1) -> ReplaySpec:
+def chunk_spec(
+    layout: Layout, chunk: int, actions: int, labels: int, capacity: int, things: int = 1, lanes: int = 1
+) -> ReplaySpec:
     """Return the layout of a replay buffer of chunks, in whose images are the places of some ``things``."""
     seen = fields(
         state=((layout.state,), "float32"),
@@ -125,13 +131,13 @@ def chunk_spec(layout: Layout, chunk: int, actions: int, labels: int, capacity: 
         places=((layout.images[0], things, 2), "float32"),
     )
     made = fields(action=((chunk, actions), "float32"), inside=((chunk,), "float32"))
-    return ReplaySpec(seen, made, max(1000, capacity), 1)
+    return ReplaySpec(seen, made, max(1000, capacity), lanes)
 
 
-def _spec(environment: Any, actor: LanguageActor, capacity: int) -> ReplaySpec:
+def spec_of(environment: Any, actor: LanguageActor, capacity: int, lanes: int = 1) -> ReplaySpec:
     """Return the layout of a replay buffer of an environment's chunks."""
     things = environment.image_places().shape[2]
-    return chunk_spec(actor.layout, actor.chunk, actor.actions, labels_size(environment), capacity, things)
+    return chunk_spec(actor.layout, actor.chunk, actor.actions, labels_size(environment), capacity, things, lanes)
 
 
 def open_chunks(
@@ -151,7 +157,7 @@ def open_chunks(
         UserError: The expert seldom succeeds, or existing demonstrations have another layout.
     """
     each_takes = -(-environment.task.steps // actor.chunk) + 1
-    with ReplayBuffer(folder / FOLDER, _spec(environment, actor, wanted * each_takes)) as buffer:
+    with ReplayBuffer(folder / FOLDER, spec_of(environment, actor, wanted * each_takes)) as buffer:
         held = len(buffer.episodes())
         if held < wanted:
             _demonstrate(environment, actor, buffer, wanted, held, noise, generator)
@@ -239,7 +245,7 @@ def _copy(
 ) -> None:
     good = source.numbers(most)
     steps = sum(source.length(number) + 1 for number in good)
-    with ReplayBuffer(place, _spec(environment, actor, steps)) as buffer:
+    with ReplayBuffer(place, spec_of(environment, actor, steps)) as buffer:
         for number in good[len(buffer.episodes()) :]:
             frames = source.frames(number)
             check_values(frames, environment, source.where(number))
@@ -338,6 +344,12 @@ class _Expert:
 def labels_size(environment: Any) -> int:
     """Return the number of labels of an environment's observations."""
     return len(_label_columns(environment))
+
+
+def labels_of(environment: Any) -> Tensor:
+    """Return the labels (N, labels) of an environment's observations."""
+    columns: Tensor = environment.privileged()[:, _label_columns(environment)]
+    return columns
 
 
 def _label_columns(environment: Any) -> list[int]:

@@ -1,0 +1,178 @@
+"""DAgger for vision-language-action policies: a policy's own trials, in which an expert says what it would do.
+
+Ross et al., "A Reduction of Imitation Learning and Structured Prediction to No-Regret Online Learning" (arXiv
+1011.0686): demonstrations lack the states that the policy's own mistakes lead to.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rlstack.data.replay.storage import SPEC_FILE
+from rlstack.errors import UserError
+from rlstack.schema import value
+from rlstack.tasks.core.learning_environment import LearningEnvironment, failed
+from rlstack.training.algorithm import IterationResult, check_observation
+from rlstack.training.algorithms.bc import checked_losses
+from rlstack.training.demonstrations import scripted
+from rlstack.training.language import demonstrations
+from rlstack.training.language.corrections import Corrections, mixed
+from rlstack.training.language.fine_tuning import FineTuning, FineTuningSettings
+from rlstack.training.language.rollouts import reward_of
+from rlstack.training.language.supervised import Known, Lesson, Supervised, SupervisedSettings
+
+_GUESSED_BY = 1024
+"""Largest number of own chunks by which the first guess of labels is found."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class VLADAggerSettings(SupervisedSettings, FineTuningSettings):
+    """Settings of DAgger."""
+
+    looking: float = value(0.0, at_least=0.0, at_most=0.9)
+    beta: float = value(0.4, at_least=0.0, at_most=1.0)
+    """Share of the chunks of trials that the expert executes, so that they reach what the policy cannot do yet. All of
+    its actions teach; where the policy acts, only the first one does: the others answer what it did."""
+    updates: int = value(60, at_least=1)
+    """Updates in an iteration, after a trial of each robot."""
+    stills: int = value(512, at_least=0)
+    """Starts of further trials in an iteration, of which only labels and places are learned: more sentences, blocks
+    and appearances than whole trials have."""
+    demonstrated: float = value(0.5, at_least=0.0, at_most=1.0)
+    """Share of each batch that is of the demonstrations in the run to go on from, if there are some."""
+    capacity: int = value(50_000, at_least=1000)
+    """Most chunks of own trials that are kept, with an image for each camera; the oldest are overwritten."""
+
+
+class VLADAgger(FineTuning):
+    """Learns what an expert would do in its own trials; see :class:`rlstack.training.algorithm.Algorithm`.
+
+    Raises:
+        UserError: The task has no instruction or images, its rewards are not sparse, or it has no scripted expert.
+    """
+
+    Settings = VLADAggerSettings
+
+    def __init__(self, settings: VLADAggerSettings, environment: LearningEnvironment) -> None:
+        super().__init__(settings, environment, "vla_dagger", 1.0)
+        scripted(environment, "vla_dagger", "vla_ppo")
+        self.settings = settings
+        self._longest = -(-environment.task.steps // settings.chunk)
+        self.steps_per_iteration = environment.count * environment.task.steps
+        self.learner = Supervised(settings, self.policy, self.generator, demonstrations.labels_size(environment))
+        self.environment.autoreset = False
+        self.own: Corrections | None = None
+        """Chunks of its own trials; None: not opened."""
+        self._shown: demonstrations.ChunkReplay | None = None
+        self._begun = self._had_shown = False
+        self._count = environment.count
+
+    def open(self, folder: Path | None) -> None:
+        """Load the policy to go on from, unless resuming, and open its demonstrations and the run's own trials."""
+        super().open(folder)
+        settings = self.settings
+        self.own = Corrections(self.environment, self.policy, settings.capacity, folder)
+        shown = Path(settings.pretrained) / demonstrations.FOLDER
+        if settings.demonstrated and (shown / SPEC_FILE).is_file():
+            self._shown = demonstrations.ChunkReplay([shown], self.policy)
+        elif self._had_shown:
+            raise UserError(
+                f"algorithm_settings: pretrained: the demonstrations in {shown} are gone, from which this run learns:"
+                " restore them, or go on without them with demonstrated: 0."
+            )
+        self._had_shown = self._shown is not None
+
+    def iterate(self, done: float) -> IterationResult:
+        """Try with all robots, and learn; raise ``NotFinite`` naming the term that is not finite."""
+        if self.own is None:
+            self.open(None)
+        assert self.own is not None
+        settings = self.settings
+        result = self._try(self.own)
+        if not self._begun:
+            self.learner.guess_by(self.own.draw(min(_GUESSED_BY, len(self.own)), self.generator))
+        self._begun = True
+        stills = self._stills()
+        drawn = mixed(self._shown, settings.demonstrated, self.own, settings.batch, self.generator)
+        looked = [self.learner.update(stills, done, stills=True) for _ in range(settings.stills // self._count)]
+        learned = [self.learner.update(drawn, done) for _ in range(settings.updates)]
+        losses = {**_means(looked, "stills_"), **_means(learned)}
+        return IterationResult(result.reward_per_s, result.lost_share, {**result.scalars, **checked_losses(losses)})
+
+    def _try(self, own: Corrections) -> IterationResult:
+        """Let each robot try once, and keep what the expert would have done."""
+        environment, policy, count = self.environment, self.policy, self._count
+        environment.restart(torch.arange(count))
+        observation = environment.observe()[0]
+        own.begin(observation)
+        going, earned, shown = torch.ones(count, dtype=torch.bool), torch.zeros(()), list[Tensor]()
+        won, lost = torch.zeros(2)
+        policy.eval()
+        for _ in range(self._longest):
+            with torch.no_grad():
+                planned = policy.plan(observation)
+            expert = torch.rand(count, generator=self.generator) < self.settings.beta
+            shown.clear()
+
+            def act(planned: Tensor = planned, expert: Tensor = expert) -> Tensor:
+                shown.append(environment.expert_action().clamp(-1.0, 1.0))
+                return torch.where(expert[:, None], shown[-1], planned[:, len(shown) - 1])
+
+            result = environment.roll(act, policy.chunk)
+            observation = result.actor
+            inside = (torch.arange(policy.chunk) < result.steps[:, None]).float()
+            inside[:, 1:] *= expert[:, None]
+            own.add(going, torch.stack(shown, dim=1), inside, observation)
+            earned = earned + (reward_of(result, environment.task.steps) * going).mean()
+            won = won + (result.done & result.success & going).sum()
+            lost = lost + (failed(result) & going).sum()
+            going = going & ~result.done
+            if not going.any():
+                break
+        policy.train()
+        check_observation(observation, environment.pipeline.table(), "The observation term '{}' is not finite")
+        per_s = float(earned) * environment.task.rate_hz / environment.task.steps
+        return IterationResult(per_s, float(lost) / count, {"train/success": float(won) / count})
+
+    def _stills(self) -> Iterator[Lesson]:
+        """Yield starts of further trials, of which only labels and places are to be learned."""
+        environment, policy, count = self.environment, self.policy, self._count
+        nothing = torch.zeros(count, policy.chunk, policy.actions)
+        while True:
+            environment.restart(torch.arange(count))
+            seen = policy.seen(environment.observe()[0])
+            known = Known(demonstrations.labels_of(environment), environment.image_places())
+            yield Lesson(seen, nothing, nothing[..., 0], known)
+
+    def close(self) -> None:
+        """Close the files of own trials."""
+        if self.own is not None:
+            self.own.close()
+            self.own = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return network, optimiser, environment and random state; own trials stay in their files."""
+        parts = {"learner": self.learner.state_dict(), "begun": self._begun, "had_shown": self._had_shown}
+        return {**super().state_dict(), **copy.deepcopy(parts)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore the state that :meth:`state_dict` returned."""
+        super().load_state_dict(state)
+        self.learner.load_state_dict(state["learner"])
+        self._begun, self._had_shown = state["begun"], state["had_shown"]
+
+
+def _means(losses: list[dict[str, Tensor]], prefix: str = "") -> dict[str, float]:
+    """Return the means of losses by name."""
+    names = losses[0] if losses else ()
+    return {f"{prefix}{name}": torch.stack([one[name] for one in losses]).mean().item() for name in names}
+
+
+ALGORITHM = VLADAgger
