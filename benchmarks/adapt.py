@@ -6,8 +6,8 @@ distance from the goal over the last seconds before and after the swap. Then the
 batch simulator on the changed robot: the one of the file, the adapted one, and with ``--trained`` one that was trained
 for the changed robot from the start.
 
-    python benchmarks/adapt.py --load 1.3
-    rlstack train quadrotor_hover --robot build/adapt/crazyflie_1.3.yaml --out build/adapt/trained
+    python benchmarks/adapt.py --load 1.3             # or --motor 0.8
+    rlstack train quadrotor_hover --robot build/adapt/crazyflie_1.3_1.yaml --out build/adapt/trained
     python benchmarks/adapt.py --load 1.3 --trained build/adapt/trained/policy.onnx
 """
 
@@ -44,6 +44,9 @@ HELD_OUT, HELD_OUT_SEED = 500, 77_000
 DEPARTED, MARGINS = 200, ("mass_scale", "thrust_scale", "together")
 """Flights with the departures that a deployment asks for, on top of the payload, and which ones."""
 
+HOVERS_S = 12.0
+"""Time under the policy until the motor weakens, s of the robot's time."""
+
 SETTLES_S, JUDGED_S = 4.0, 5.0
 """Time after the swap until the hover counts, and how long it does, s of the robot's time."""
 
@@ -53,6 +56,7 @@ class Listener:
 
     def __init__(self, space: str) -> None:
         import rclpy
+        from rcl_interfaces.srv import SetParameters
         from rclpy.context import Context
         from rclpy.executors import SingleThreadedExecutor
         from rclpy.signals import SignalHandlerOptions
@@ -66,6 +70,16 @@ class Listener:
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self._node)
 
+        self._set = self._node.create_client(SetParameters, f"{space}/robot/set_parameters")
+
+    def weaken(self, factor: float) -> None:
+        """Let the first motor of the simulated robot weaken to a share of its thrust."""
+        from rcl_interfaces.srv import SetParameters
+        from rclpy.parameter import Parameter as RosParameter
+
+        value = RosParameter("rotor_thrust", value=[factor, 1.0, 1.0, 1.0]).to_parameter_msg()
+        self._set.call_async(SetParameters.Request(parameters=[value]))
+
     def _on_said(self, message: Any) -> None:
         self.said.append(message.data)
 
@@ -75,7 +89,8 @@ class Listener:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--load", type=float, default=1.3, help="mass over the file's")
+    parser.add_argument("--load", type=float, default=1.0, help="mass over the file's")
+    parser.add_argument("--motor", type=float, default=1.0, help="thrust of its first motor over the file's")
     parser.add_argument("--policy", default="quadrotor_hover")
     parser.add_argument("--trained", type=Path, help="a policy that was trained for the changed robot")
     parser.add_argument("--seed", type=int, default=0)
@@ -86,9 +101,10 @@ def main() -> None:
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     _, text = source_text("crazyflie")
-    real = given.out / f"crazyflie_{given.load:g}.yaml"
-    mass = given.load * load_robot("crazyflie").body.mass_kg
-    real.write_text(edited(text, [Edit(("body", "mass_kg"), mass, "")]))
+    real, changed = (given.out / f"crazyflie_{given.load:g}{end}.yaml" for end in ("", f"_{given.motor:g}"))
+    heavier = Edit(("body", "mass_kg"), given.load * load_robot("crazyflie").body.mass_kg, "")
+    real.write_text(edited(text, [heavier]))
+    changed.write_text(edited(text, [heavier, Edit(("rotors", 0, "thrust_factor"), given.motor, "", adds=True)]))
     system = checked_deployment(given.policy, "crazyflie", adapt=True, lock_step=True, noise_seed=given.seed)
     system = with_other_robot(system, str(real))
     from rlstack.nodes.runtime import prepare_environment
@@ -98,15 +114,19 @@ def main() -> None:
     monitor, heard = Monitor([space], kind_topics(load_robot("crazyflie")).observed), Listener(space)
     distances: list[tuple[float, float]] = []
     modes: set[str] = set()
-    told, swapped_s, wall = 0, math.inf, time.monotonic()
+    told, weakened_s, swapped_s, wall = 0, math.inf, math.inf, time.monotonic()
 
     def tick() -> bool:
-        nonlocal told, swapped_s
+        nonlocal told, weakened_s, swapped_s
         monitor.spin(0.02)
         heard.spin()
         at = monitor.seconds
         if math.isfinite(monitor.distance_m) and monitor.mode == "policy":
             distances.append((at, monitor.distance_m))
+            if given.motor != 1.0 and math.isinf(weakened_s) and at > distances[0][0] + HOVERS_S:
+                weakened_s = at
+                heard.weaken(given.motor)
+                print(f"{at:6.1f} s of flight, {time.monotonic() - wall:6.1f} s: the motor weakens", flush=True)
         if monitor.armed:
             modes.add(monitor.mode)
         for sentence in heard.said[told:]:
@@ -118,6 +138,8 @@ def main() -> None:
 
     Supervisor(system).run(tick, done_at_once=True).report()
     seen = np.array(distances)
+    if len(lost := seen[(seen[:, 0] > weakened_s) & (seen[:, 0] <= swapped_s), 1]):
+        print(f"distance from the goal: up to {1e3 * lost.max():.0f} mm after the motor weakened")
     before = seen[(seen[:, 0] > swapped_s - JUDGED_S) & (seen[:, 0] <= swapped_s), 1]
     after = seen[seen[:, 0] > swapped_s + SETTLES_S, 1]
     if len(before) and len(after):
@@ -127,7 +149,7 @@ def main() -> None:
     named = {"of the file": find_policy(given.policy), "adapted": folder / "01" / "run" / "policy.onnx"}
     for name, policy in {**named, "trained for it": given.trained}.items():
         if policy is not None and policy.is_file():
-            print(f"{name}: {held_out(policy, real)}", flush=True)
+            print(f"{name}: {held_out(policy, changed)}", flush=True)
 
 
 def held_out(policy: Path, robot: Path) -> str:

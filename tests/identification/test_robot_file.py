@@ -51,3 +51,27 @@ def test_a_released_robots_file_and_one_that_exists_are_never_replaced(tmp_path:
     with pytest.raises(UserError, match="exists already"):
         checked_out(tmp_path / "mine")
     assert checked_out(tmp_path / "other") == tmp_path / "other.yaml"
+
+
+BLOCK = """\
+rotors:
+  - name: a  # left
+    position_m: [1.0, 2.0, 3.0]  # [1]
+  - name: b
+    position_m: [4.0, 5.0, 6.0]
+"""
+
+
+def test_an_optional_number_is_added_where_the_file_has_none_yet() -> None:
+    added = [Edit(("rotors", 0, "thrust_factor"), 0.8, "told", adds=True)]
+    moved = [Edit(("rotors", k, "position_m"), [0.5, 0.0, 0.0], "shifted") for k in (0, 1)]
+    text = edited(TEXT, added + moved)
+    assert "sign: -1, thrust_factor: 0.8}  # shifted; told\n" in text
+    assert yaml.safe_load(text)["rotors"][0]["thrust_factor"] == 0.8
+    text = edited(BLOCK, added + moved)
+    assert text.startswith(
+        "rotors:\n  - thrust_factor: 0.8  # told\n    name: a  # left\n    position_m: [0.5, 0.0, 0.0]  # sh"
+    )
+    assert text.count("# shifted") == 2 and yaml.safe_load(text)["rotors"][1]["position_m"] == [0.5, 0.0, 0.0]
+    again = edited(text, [Edit(("rotors", 0, "thrust_factor"), 0.9, "", adds=True)])
+    assert yaml.safe_load(again)["rotors"][0] == {"thrust_factor": 0.9, "name": "a", "position_m": [0.5, 0.0, 0.0]}

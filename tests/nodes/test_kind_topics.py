@@ -90,3 +90,19 @@ def test_a_quadrotor_under_an_autopilot_takes_rates_and_thrust_instead() -> None
     stamp, command = kind.read(serialize_message(message.fill(7, np.array([0.1, 0.2, 0.3, 9.0]))))
     assert stamp == 7 and command["rates_thrust"].tolist() == [0.1, 0.2, 0.3, 9.0]
     assert kind.read(serialize_message(message.fill_off(5))) == (5, {})
+
+
+def test_motors_of_a_simulated_quadrotor_weaken_and_recover_and_a_real_ones_are_its_own() -> None:
+    robot = load_robot("crazyflie")
+    kind, backend = kind_topics(robot)(robot, STAMPED), MujocoBackend(robot)  # type: ignore[arg-type]
+    backend.connect()
+    turns = []
+    for factors in ((0.8, 1.0, 1.0, 1.0), (1.0, 1.0, 1.0, 1.0)):
+        backend.reset(kind.start_state(backend, 1.0))
+        assert kind.change(backend, {"rotor_thrust": factors}) == ""
+        backend.step(0.05)
+        turns.append(np.abs(backend.read().signals["angular_velocity"]).max() > 0.5)
+    backend.close()
+    assert turns == [True, False]
+    assert kind.change(object(), {"rotor_thrust": factors, "other": 1}) == ""  # type: ignore[arg-type]
+    assert "a real robot's motors" in kind.change(object(), {"rotor_thrust": (0.8, 1.0, 1.0, 1.0)})  # type: ignore[arg-type]

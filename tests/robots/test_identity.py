@@ -50,6 +50,16 @@ def test_a_robot_keeps_the_digest_that_it_had_before_there_were_rate_loops() -> 
     assert under_an_autopilot("crazyflie").sha256 != before
 
 
+def test_a_weak_motor_is_another_robot_and_equal_ones_need_no_mention() -> None:
+    robot = load_quadrotor("crazyflie")
+    first, *others = robot.rotors
+    assert "thrust_factor" not in str(robot.identity()) and first.thrust_factor == 1.0
+    weak = replace(robot, rotors=(replace(first, thrust_factor=0.8), *others))
+    assert weak.sha256 != robot.sha256 and str(weak.identity()).count("thrust_factor") == 1
+    assert "rotor_thrust_factor" not in robot.output_numbers()
+    assert weak.output_numbers()["rotor_thrust_factor"] == {first.name: 0.8}
+
+
 def test_it_is_the_same_in_every_process() -> None:
     program = "from rlstack.robots import load_robot; print(load_robot('crazyflie').sha256)"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout

@@ -146,6 +146,7 @@ def authority(robot: Quadrotor) -> tuple[float, float]:
     """Return the angular accelerations in rad/s^2 available at hover: the lesser of roll and pitch, and yaw."""
     model = robot.rotor_model
     low, high = (float(model.thrust(np.array(s))) for s in (model.speed_min_rad_s, model.speed_max_rad_s))
+    low, high = low * float(robot.thrust_factors.max()), high * float(robot.thrust_factors.min())
     hover = robot.weight_n / len(robot.rotors)
     room = min(hover - low, high - hover)
     roll, pitch, yaw = (np.abs(allocation(robot)[1:]).sum(axis=1) * room / np.array(robot.body.inertia_kg_m2)).tolist()

@@ -258,11 +258,13 @@ class Edit:
         place: The value.
         value: Plain data that replaces it.
         evidence: What is noted beside it.
+        adds: Whether a file whose mapping lacks the last key gets it; else that is refused.
     """
 
     place: Place
     value: object
     evidence: str
+    adds: bool = False
 
 
 class KindIdentification(ABC):

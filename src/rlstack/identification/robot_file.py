@@ -134,18 +134,16 @@ def edited(text: str, edits: Sequence[Edit]) -> str:
     """Return a YAML text with values replaced and the comments on their lines, which told the old ones' sources, too.
 
     Raises:
-        UserError: The text has no value at an edit's place.
+        UserError: The text has no value at an edit's place, and the edit adds none.
     """
     root = yaml.compose(text, Loader=yaml.SafeLoader)
-    placed = sorted(((_node(root, edit.place), edit) for edit in edits), key=lambda one: -one[0].start_mark.index)
     lines: dict[int, list[str]] = {}
-    for node, edit in placed:
-        start, end = node.start_mark.index, node.end_mark.index
-        raw = text[start:end]
-        kept = raw[len(raw.rstrip()) :]  # a block's node ends at the next key
-        text = text[:start] + _plain(edit.value) + kept + text[end:]
-        if edit.evidence:
-            lines.setdefault(node.start_mark.line, []).insert(0, edit.evidence)
+    for start, end, line, new, noted in sorted(_change(text, root, edit) for edit in edits)[::-1]:
+        text = text[:start] + new + text[end:]
+        if "\n" in new:  # a row of its own, above which no edit was made yet
+            lines = {number + (number >= line): notes for number, notes in lines.items()}
+        if noted:
+            lines.setdefault(line, []).insert(0, noted)
     rows = text.split("\n")
     for number, notes in lines.items():
         row, _, _ = _comment_split(rows[number])
@@ -156,6 +154,26 @@ def edited(text: str, edits: Sequence[Edit]) -> str:
 def _comment_split(row: str) -> tuple[str, str, str]:
     """Split a line of YAML at its comment, which no number or list of numbers contains."""
     return row.partition("  #")
+
+
+def _change(text: str, root: Any, edit: Edit) -> tuple[int, int, int, str, str]:
+    """Return from where to where the text changes, the line there, the new text and what is noted on the line."""
+    if edit.adds and (mapping := _node(root, edit.place[:-1])) and not _has(mapping, edit.place[-1]):
+        pair = f"{edit.place[-1]}: {_plain(edit.value)}"
+        if mapping.flow_style:
+            end = mapping.end_mark.index - 1
+            start = len(text[:end].rstrip().rstrip(","))
+            return start, end, mapping.end_mark.line, f", {pair}", edit.evidence
+        first = mapping.start_mark
+        return first.index, first.index, first.line, f"{pair}\n{' ' * first.column}", edit.evidence
+    node = _node(root, edit.place)
+    start, end = node.start_mark.index, node.end_mark.index
+    end = start + len(text[start:end].rstrip())  # a block's node ends at the next key
+    return start, end, node.start_mark.line, _plain(edit.value), edit.evidence
+
+
+def _has(mapping: Any, key: str | int) -> bool:
+    return any(name.value == key for name, _ in mapping.value)
 
 
 def _node(root: Any, place: Place) -> Any:

@@ -179,6 +179,10 @@ class KindTopics(ABC):
         """Return speeds by name, rad/s, of rotors and other spinning parts whose position is not sensed."""
         return {}
 
+    def change(self, backend: Backend, values: Mapping[str, Any]) -> str:
+        """Take values of :attr:`PARAMETERS` that change while the node runs; return why not, or nothing."""
+        return ""
+
     def start_state(self, backend: Backend, height_m: float) -> Signals | None:
         """Return a simulated robot's start state at a height; None: on the ground at its place.
 

@@ -137,7 +137,7 @@ class RobotNode(ManagedNode):
         self._visualization, self._sampler = Visualization(self, self.robots), SensorSampler(self, self.robots)
         self._poses, self._tracking = ExternalPoses(self, self.robots), SimulatedTracking(self, self.robots)
         self._time.begin(self.robots)
-        SimulatorControls(self, self._time, self.robots)
+        self._controls = SimulatorControls(self, self._time, self.robots)
 
     def activate(self) -> None:
         """Connect, and start sensing and stepping."""
@@ -146,6 +146,7 @@ class RobotNode(ManagedNode):
         if self._hosted is None and self.robots[0].backend.owns_time:
             for robot in self.robots:
                 robot.backend.reset(self._start_state(robot))
+        self._controls.start()
         self._time.start()
         self.every(_MOVED_S, self._visualization.publish_moved)
 

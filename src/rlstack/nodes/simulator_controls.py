@@ -1,4 +1,4 @@
-"""What a person controls of a robot node's simulation: its pace, whether it is paused, and pushes of its robots."""
+"""What a person controls of a robot node's simulation: its pace, pauses, pushes of its robots, and their motors."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rlstack.arrays import Array
+from rlstack.errors import UserError
 from rlstack.interfaces import topics
 from rlstack.nodes.kind_topics import simulated
 from rlstack.nodes.robot_topics import RobotTopics
@@ -27,7 +28,7 @@ class SimulatorControls:
     """
 
     def __init__(self, node: Any, keeper: Timekeeper, robots: Sequence[RobotTopics]) -> None:
-        self._node, self._time = node, keeper
+        self._node, self._time, self._robots = node, keeper, robots
         node.parameters.check = self._why_not
         if not keeper.owns_time:
             return
@@ -38,10 +39,25 @@ class SimulatorControls:
             if simulated(robot.backend) is not None and not robot.robot.fixed_base:
                 self._take_pushes(robot)
 
+    def start(self) -> None:
+        """Take the values that the parameters began with.
+
+        Raises:
+            UserError: They are not possible here.
+        """
+        for robot in self._robots:
+            # a default changes nothing: whoever made a hosted simulation may have perturbed it already
+            live = {one.name: one.default for one in robot.kind.PARAMETERS if one.live}
+            given = {name: self._node.parameters[name] for name in live}
+            values = {name: value for name, value in given.items() if value != live[name]}
+            if why := robot.kind.change(robot.backend, values):
+                raise UserError(f"{why}.")
+
     def _why_not(self, changes: Mapping[str, Any]) -> str:
         """Return why live changes of parameters are not possible here; empty: they are."""
         if _FACTOR not in changes or (isinstance(self._time, RealTime) and self._time.owns_time):
-            return ""
+            # what is refused is refused for every robot, before the first one has changed
+            return next(filter(None, (one.kind.change(one.backend, changes) for one in self._robots)), "")
         why = "in lock step, time waits for commands" if self._time.owns_time else "a real robot's time is its own"
         return f"{_FACTOR}: it cannot change: {why}"
 

@@ -41,8 +41,8 @@ LEAST_FLIGHT_S = 3.0
 _FLIGHT = "flight"
 """The recording that was looked at."""
 
-_SEGMENTS_S = (0.5,)
-"""Lengths of the fit's segments: of three numbers that are not far off, long ones find the way at once."""
+_SEGMENTS_S = (0.2,)
+"""Lengths of the fit's segments: long enough to tell, and short enough that a weak motor does not turn the body far."""
 
 _SHARE = 0.1
 """Share of the recipe's steps that are learned in flight: half of what fine-tuning takes elsewhere."""

@@ -350,6 +350,21 @@ def test_weaker_thrust_sinks_too_and_one_weak_rotor_tips(simulator: Any, robot: 
     assert np.sign(signals["angular_velocity"][1]) == np.sign(x)
 
 
+def test_a_weak_motor_of_the_file_hovers_by_its_own_command(make_of: Callable[..., Backend], robot: Quadrotor) -> None:
+    first, *others = robot.rotors
+    weak = replace(robot, rotors=(replace(first, thrust_factor=0.8), *others))
+    backend: Any = make_of(weak)
+    backend.connect()
+    if not backend.owns_time:
+        pytest.skip("only for simulators")
+    assert weak.hover_command[0] == pytest.approx(robot.hover_speed_rad_s / np.sqrt(0.8))
+    for command, turns in ((weak.hover_command, False), (robot.hover_command, True)):
+        backend.reset({"position": np.array([0.0, 0.0, 1.0]), "rotor_speed": command})
+        backend.write({"rotor_speed": command})
+        backend.step(0.1)
+        assert (np.abs(backend.read().signals["angular_velocity"]).max() > 0.5) == turns
+
+
 def test_force_and_torque_push_in_world_and_body(simulator: Any, robot: Quadrotor, exactness: float) -> None:
     force, torque = np.array([0.01, -0.02, 0.005]), np.array([0.0, 0.0, 2e-6])
     signals = perturbed(simulator, robot, force_n=force, drag_scale=0.0)

@@ -29,7 +29,7 @@ class StatePrediction:
     """
 
     def __init__(self, robot: Quadrotor) -> None:
-        self._model, self._allocation = robot.rotor_model, allocation(robot)
+        self._model, self._allocation = robot.rotor_model, allocation(robot) * robot.thrust_factors
         self._mass, self._inertia = robot.body.mass_kg, np.array(robot.body.inertia_kg_m2)
         self._drag = np.array(robot.body.linear_drag_n_s_per_m)
         self._from_stamp_s, self._t = -math.inf, 0.0

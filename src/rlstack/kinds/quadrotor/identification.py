@@ -29,12 +29,8 @@ from rlstack.identification.motion_model import (
     odometry_channel,
 )
 from rlstack.identification.recorded import Recorded, Track
-from rlstack.kinds.quadrotor.identification_parameters import (
-    largest_power,
-    quadrotor_parameters,
-    rotor_range,
-    thrust_coefficients,
-)
+from rlstack.kinds.quadrotor.identification_edits import FLAT, MOMENTS, quadrotor_edits
+from rlstack.kinds.quadrotor.identification_parameters import quadrotor_parameters, rotor_range, thrust_coefficients
 from rlstack.kinds.quadrotor.identification_rotors import MeasuredRotors, RotorHistory, commanded_range
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots import Sensor
@@ -62,15 +58,6 @@ _AT_LEAST = 0.02
 
 _LONGEST_DELAY_S = 0.05
 """Longest delay that training draws."""
-
-_CURVE, _CENTRE = ("thrust", "thrust_power"), ("centre_x", "centre_y")
-
-_ALIKE = 0.01
-"""A power above the largest one of a rising curve by less than this, or than three half widths, counts as that one."""
-
-_MOMENTS = ("inertia_x", "inertia_y", "inertia_z")
-_FLAT = 0.05
-"""A moment of inertia above the sum of the other two by less than this share counts as that of a flat body."""
 
 _MOTORS = ("rise", "fall", "delay")
 _SPEED, _TELEMETRY = "rotor_speed", "joint_states"
@@ -138,8 +125,8 @@ class QuadrotorMotion(MotionModel):
 
     def impossible(self, values: Array) -> tuple[str, ...]:
         """Return the moments of inertia, if one clearly exceeds the sum of the other two: no body has these."""
-        moments = values[[self._column[name] for name in _MOMENTS]]
-        return _MOMENTS if moments.max() > (1.0 + _FLAT) * (moments.sum() - moments.max()) else ()
+        moments = values[[self._column[name] for name in MOMENTS]]
+        return MOMENTS if moments.max() > (1.0 + FLAT) * (moments.sum() - moments.max()) else ()
 
     def notes(self, values: Array) -> list[str]:
         """Return when commands took effect, where rotor speeds tell it."""
@@ -209,7 +196,7 @@ class QuadrotorMotion(MotionModel):
             inside = slice(*np.searchsorted(sent_s, [begin - 0.1, end]))
             sent = self._commanded[recording][inside]
             often = len(sent) > 2 and float(np.diff(sent_s[inside]).max()) < 0.1
-            thrust = self._robot.rotor_model.thrust(sent).sum(axis=1).mean() if often else 0.0
+            thrust = (self._robot.rotor_model.thrust(sent) @ self._robot.thrust_factors).mean() if often else 0.0
             seen = {name: self._odom[recording].values[name][first : first + windows.count] for name in _MEASURED}
             steady = tilt(seen["orientation"]).max() < _TUMBLING * limits.tilt_rad
             steady = steady and np.abs(seen["angular_velocity"]).max() < limits.angular_velocity_rad_s
@@ -298,6 +285,7 @@ class QuadrotorMotion(MotionModel):
         )
         rows[:, PARAMETERS["torque_per_thrust"].start] = value["torque"]
         rows[:, PARAMETERS["spin_inertia"].start] = value["spin_inertia"]
+        rows[:, PARAMETERS["thrust_scale"]] *= 1.0 + np.outer(value["balance"], self._robot.yaw_torque_signs)
         rows[:, PARAMETERS["rotor_x"]] -= value["centre_x"][:, None]
         rows[:, PARAMETERS["rotor_y"]] -= value["centre_y"][:, None]
         return rows
@@ -348,43 +336,14 @@ class QuadrotorIdentification(KindIdentification):
         return QuadrotorMotion(robot, recordings)
 
     def edits(self, robot: Any, estimates: Mapping[str, Estimate], says: Callable[[str], str]) -> list[Edit]:
-        """Return the changes: body, thrust curve, motors, and rotor positions about the new centre of mass."""
-        found = []
-        for name, estimate in estimates.items():
-            place = estimate.parameter.place
-            if estimate.verdict != "kept" and place and name not in (*_CURVE, *_CENTRE, *_MOMENTS):
-                found.append(Edit(place, estimate.value, says(name)))
-        moments = {name: estimates[name].value for name in _MOMENTS}
-        largest = max(moments, key=moments.__getitem__)
-        others = sum(moments.values()) - moments[largest]
-        if others < moments[largest] < (1.0 + _FLAT) * others and estimates[largest].verdict == "told":
-            moments[largest] = others
-        for name, value in moments.items():
-            if estimates[name].verdict != "kept":
-                found.append(Edit(estimates[name].parameter.place, value, says(name)))
-        if changed := [name for name in _CURVE if estimates[name].verdict != "kept"]:
-            thrust, power = (estimates[name].value for name in _CURVE)
-            low = estimates["speed_min"].value if "speed_min" in estimates else robot.rotor_model.speed_min_rad_s
-            most = largest_power(robot, thrust, low)
-            if most < power < most + max(3.0 * power * estimates["thrust_power"].half_width, _ALIKE):
-                power = most
-            curve = thrust_coefficients(robot, np.array(thrust), np.array(power))
-            noted = "; ".join(map(says, changed))
-            found.append(Edit(estimates["thrust"].parameter.place, curve.tolist(), noted))
-        shift = [estimates[name].value if estimates[name].verdict == "told" else 0.0 for name in _CENTRE]
-        if any(shift):
-            for number, rotor in enumerate(robot.rotors):
-                x, y, z = rotor.position_m
-                place = ("rotors", number, "position_m")
-                noted = "; ".join(map(says, _CENTRE)) if number == 0 else "likewise"
-                found.append(Edit(place, [x - shift[0], y - shift[1], z], noted))
-        return found
+        """Return the changes: body, thrust curve, motors, and the rotors' places and factors."""
+        return quadrotor_edits(robot, estimates, says)
 
     def randomisation(self, robot: Any, estimates: Mapping[str, Estimate]) -> dict[str, tuple[float, float]]:
         """Return the ranges of the quantities that are told; the recipe's own stay for the others."""
         groups = {
             "thrust": ("thrust",),  # over mass, which is what moves the robot
-            "inertia": _MOMENTS,
+            "inertia": MOMENTS,
             "torque": ("torque",),
             "time_constant": ("rise", "fall"),
         }

@@ -96,6 +96,7 @@ def quadrotor_parameters(robot: Quadrotor) -> list[Parameter]:
     for name in "xy":
         needed, floor = 0.02 * arm, 1e-7 * arm
         found.append(Parameter(f"centre_{name}", "m", 0.0, ("rotors",), False, 0.2 * arm, needed, _STEPS, floor=floor))
+    found.append(Parameter("balance", "", 0.0, ("rotors",), False, 0.1, 0.02, _TURNS, floor=_FLOOR))
     return found
 
 

@@ -45,6 +45,9 @@ class Rotor:
     """In ``base_link`` (FLU)."""
     yaw_torque_sign: Literal[-1, 1]
     """+1: its reaction torque on the body is about +z (the rotor spins clockwise seen from above)."""
+    thrust_factor: float = value(1.0, above=0.0)
+    """Its thrust over that of the rotor model at the same commanded speed, such as 0.8 for a worn motor or propeller;
+    its reaction torque changes alike."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,10 +227,13 @@ class Quadrotor(RobotSpec):
             )
 
     def identity(self) -> dict[str, Any]:
-        """Return its identity; a robot without a rate loop has that of before there were any."""
+        """Return its identity; what a robot does not have is left out, as it was before there was any."""
         data = super().identity()
         if self.rate_loop is None:
             del data["rate_loop"]
+        for rotor in data["rotors"]:
+            if rotor["thrust_factor"] == 1.0:
+                del rotor["thrust_factor"]
         return data
 
     @property
@@ -245,6 +251,11 @@ class Quadrotor(RobotSpec):
         """Shape (rotors,), +1 or -1."""
         return np.array([rotor.yaw_torque_sign for rotor in self.rotors], dtype=float)
 
+    @property
+    def thrust_factors(self) -> NDArray[np.float64]:
+        """Shape (rotors,): each rotor's thrust over the rotor model's."""
+        return np.array([rotor.thrust_factor for rotor in self.rotors], dtype=float)
+
     def goal_limits(self) -> GoalLimits:
         """Return the geofence, above the floor of ``odom``."""
         limits = self.limits
@@ -261,9 +272,11 @@ class Quadrotor(RobotSpec):
                 "thrust_max_m_s2": self.thrust_max_m_s2,
                 "limits": to_data(self.limits),
             }
+        uneven = {rotor.name: rotor.thrust_factor for rotor in self.rotors if rotor.thrust_factor != 1.0}
         return {
             "mass_kg": body.mass_kg,
             "inertia_kg_m2": list(body.inertia_kg_m2),
+            **({"rotor_thrust_factor": uneven} if uneven else {}),
             "rotor_position_m": {rotor.name: list(rotor.position_m) for rotor in self.rotors},
             "rotor_yaw_torque_sign": {rotor.name: rotor.yaw_torque_sign for rotor in self.rotors},
             "thrust_coefficients": list(model.thrust_coefficients),
@@ -284,13 +297,14 @@ class Quadrotor(RobotSpec):
     def thrust_to_weight(self) -> float:
         """Largest collective thrust over weight."""
         top = float(self.rotor_model.thrust(np.array(self.rotor_model.speed_max_rad_s)))
-        return len(self.rotors) * top / self.weight_n
+        return float(self.thrust_factors.sum()) * top / self.weight_n
 
     @property
     def hover_command(self) -> NDArray[np.float64]:
         """The command (4,) that hovers: rotor speeds, rad/s, or rates and thrust, rad/s and m/s^2."""
         if self.rate_loop is None:
-            return np.full(len(self.rotors), self.hover_speed_rad_s)
+            each = self.weight_n / len(self.rotors) / self.thrust_factors
+            return np.asarray(self.rotor_model.speed_for_thrust(each), dtype=float)
         return np.array([0.0, 0.0, 0.0, STANDARD_GRAVITY])
 
     @property
@@ -300,8 +314,8 @@ class Quadrotor(RobotSpec):
 
     @property
     def hover_speed_rad_s(self) -> float:
-        """Rotor speed at which the collective thrust equals the weight, rad/s."""
-        return float(self.rotor_model.speed_for_thrust(np.array(self.weight_n / len(self.rotors))))
+        """Speed of all rotors at which the collective thrust equals the weight, rad/s."""
+        return float(self.rotor_model.speed_for_thrust(np.array(self.weight_n / self.thrust_factors.sum())))
 
 
 load_quadrotor = Quadrotor.load

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,10 +20,19 @@ from rlstack.kinds.quadrotor.guard import QuadrotorGuard
 from rlstack.kinds.quadrotor.guard_obstacles import SCAN
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.nodes.kind_topics import Filler, GuardSubscriptions, KindTopics, simulated
-from rlstack.nodes.parameters import ParameterSet
+from rlstack.nodes.parameters import Parameter, ParameterSet
 from rlstack.nodes.sensor_readers import SCAN_PARAMETERS, scan_reader
+from rlstack.sim.perturbation import Perturbation
 
 _SPEED = "rotor_speed"
+_THRUST = Parameter(
+    "rotor_thrust",
+    (1.0, 1.0, 1.0, 1.0),
+    "Thrust of a simulated quadrotor's rotors over that of its file, in the file's order: motors that weaken.",
+    minimum=0.0,
+    maximum=2.0,
+    live=True,
+)
 
 
 class ObstacleSubscriptions(GuardSubscriptions):
@@ -84,6 +94,7 @@ class RotorReader:
 class QuadrotorTopics(KindTopics):
     """See :class:`rlstack.nodes.kind_topics.KindTopics`."""
 
+    PARAMETERS = (_THRUST,)
     GUARD_PARAMETERS = SCAN_PARAMETERS
     GUARD_SUBSCRIPTIONS = ObstacleSubscriptions
 
@@ -107,6 +118,17 @@ class QuadrotorTopics(KindTopics):
         """Return the rotors' speeds."""
         speeds = sensed.get("measured_rotor_speed")
         return {} if speeds is None else dict(zip(self._robot.rotor_names, speeds.tolist()))
+
+    def change(self, backend: Backend, values: Mapping[str, Any]) -> str:
+        """Let the motors of a simulated robot weaken, or recover."""
+        factors = values.get(_THRUST.name, _THRUST.default)
+        robot = simulated(backend)
+        if robot is None:
+            return "" if factors == _THRUST.default else f"{_THRUST.name}: a real robot's motors are its own"
+        if _THRUST.name in values:
+            none = Perturbation.none(1, len(factors))
+            robot.perturb(replace(none, thrust_scale=np.array([factors])))
+        return ""
 
     def start_state(self, backend: Backend, height_m: float) -> Signals | None:
         """Return a state hovering above its starting place."""

@@ -105,7 +105,7 @@ def pack_parameters(
         "inertia": np.asarray(body.inertia_kg_m2) * p.inertia_scale,
         "drag": fixed_drag * p.drag_scale[:, None],
         "thrust_coefficients": np.tile(rotor.thrust_coefficients, (count, 1)),
-        "thrust_scale": p.thrust_scale,
+        "thrust_scale": _factored(p.thrust_scale, robot),
         "torque_per_thrust": rotor.torque_per_thrust_m * p.torque_scale,
         "time_constants": p.time_constant_scale * [rotor.rise_time_constant_s, rotor.fall_time_constant_s],
         "spin_inertia": np.full(count, rotor.spin_inertia_kg_m2),
@@ -125,6 +125,11 @@ def pack_parameters(
         **_loop_columns(robot, p),
     }
     return _pack(columns, PARAMETERS, PARAMETER_WIDTH, count, dtype)
+
+
+def _factored(scale: NDArray[Any], robot: Quadrotor) -> NDArray[Any]:
+    """Return the factors of the rotors' thrust; what does not fit is refused where the rows are packed."""
+    return scale * robot.thrust_factors if scale.shape[1:] == robot.thrust_factors.shape else scale
 
 
 def _loop_columns(robot: Quadrotor, p: Perturbation) -> dict[str, NDArray[Any]]:

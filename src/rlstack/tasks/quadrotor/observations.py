@@ -236,11 +236,14 @@ class DisturbanceEstimate(Term):
         self.middle = 0.5 * (model.speed_max_rad_s + model.speed_min_rad_s)
         self.half_range = 0.5 * (model.speed_max_rad_s - model.speed_min_rad_s)
         self.coefficients = tuple(c / body.mass_kg for c in model.thrust_coefficients)
+        factors = robot.thrust_factors.tolist()
+        self.register_buffer("factors", None if set(factors) == {1.0} else torch.tensor(factors))
         self.register_buffer("drag", torch.tensor(body.linear_drag_n_s_per_m) / body.mass_kg)
         self.register_buffer("gravity", torch.tensor([0.0, 0.0, STANDARD_GRAVITY]))
 
     drag: Tensor
     gravity: Tensor
+    factors: Tensor | None
 
     def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
         """Update the estimate with the newest velocity."""
@@ -272,7 +275,8 @@ class DisturbanceEstimate(Term):
         """Return the modelled thrust per mass (batch, 1) m/s^2."""
         speed = self.middle + self.half_range * memory["rotor_speed_estimate"]
         c0, c1, c2 = self.coefficients
-        return (c0 + speed * (c1 + speed * c2)).sum(dim=-1, keepdim=True)
+        each = c0 + speed * (c1 + speed * c2)
+        return (each if self.factors is None else each * self.factors).sum(dim=-1, keepdim=True)
 
 
 class ThrustDisturbanceEstimate(DisturbanceEstimate):
@@ -331,6 +335,7 @@ class TorqueEstimate(Term):
         inertia = torch.tensor(robot.body.inertia_kg_m2)
         lever = np.stack([place[:, 1], -place[:, 0], robot.yaw_torque_signs * model.torque_per_thrust_m])
         self.register_buffer("inertia", inertia)
+        lever = lever * robot.thrust_factors
         self.register_buffer("turn", torch.from_numpy(lever).to(torch.float32) / inertia[:, None])
 
     inertia: Tensor
