@@ -1,10 +1,10 @@
 """Adaptation in flight, measured: a simulated Crazyflie that differs from its file, flown by `up deploy --adapt`.
 
 The simulator (MuJoCo; in lock step, so that a busy machine delays no command, unless ``--real-time``) has another robot
-file than policy and guard, or its first motor weakens while it hovers. Flown is the released policy; what the adaptation says is printed with the robot's time and the wall's, and the
-distance from the goal over the last seconds before and after the swap. Then the policies fly held-out starts of the
-batch simulator on the changed robot: the one of the file, the adapted one, and with ``--trained`` one that was trained
-for the changed robot from the start.
+file than policy and guard, or its first motor weakens in the hover. Flown is the released policy; what the adaptation
+says is printed with the robot's time and the wall's, and the distance from the goal over the last seconds before and
+after the swap. Then the policies fly held-out starts of the batch simulator on the changed robot: the one of the file,
+the adapted one, and with ``--trained`` one that was trained for the changed robot from the start.
 
     python benchmarks/adapt.py --load 1.3             # or --motor 0.8
     rlstack train quadrotor_hover --robot build/adapt/crazyflie_1.3_1.yaml --out build/adapt/trained
