@@ -80,7 +80,9 @@ class Identification:
     @cached_property
     def sensors(self) -> dict[str, Estimate]:
         """What the recordings tell of the sensors, by name."""
-        return sensor_estimates(self.robot, self.model, self.values, self.windows, self.fit, self.recordings)
+        kind: KindIdentification = find_kind(self.robot.kind).load("identification")
+        found = sensor_estimates(self.robot, self.model, self.values, self.windows, self.fit, self.recordings)
+        return found | {one.parameter.name: one for one in kind.sensors(self.robot, self.recordings)}
 
     @property
     def notes(self) -> list[str]:
@@ -98,6 +100,7 @@ def read_all(robot: RobotSpec, bags: Sequence[Any], namespace: str = "") -> list
     kind: KindIdentification = find_kind(robot.kind).load("identification")
     kind.check(robot)
     how: dict[str, Any] = {"reference": kind.signals[0], "names": kind.names(robot), "optional": kind.optional}
+    how["readers"] = kind.readers(robot)
     return [read_recording(bag, kind.signals, namespace=namespace, **how) for bag in bags]
 
 

@@ -285,6 +285,14 @@ class KindIdentification(ABC):
     def names(self, robot: Any) -> Mapping[str, Sequence[str]]:
         """Return the order of the elements of signals whose elements have names."""
 
+    def readers(self, robot: Any) -> Mapping[str, Callable[[Any], Array]]:
+        """Return how signals that are more than a field of their message are read from it; empty: it says nothing."""
+        return {}
+
+    def sensors(self, robot: Any, recordings: Sequence[Recorded]) -> list[Estimate]:
+        """Return what recordings tell of sensors that only this kind has."""
+        return []
+
     @abstractmethod
     def model(self, robot: Any, recordings: Sequence[Recorded]) -> MotionModel:
         """Return the model of a robot file and its recordings."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -99,6 +99,7 @@ def read_recording(
     reference: str,
     names: Mapping[str, Sequence[str]] | None = None,
     optional: Collection[str] = (),
+    readers: Mapping[str, Callable[[Any], Array]] | None = None,
     namespace: str = "",
 ) -> Recorded:
     """Read a robot's signals and commands from a bag, as far as it can be read.
@@ -109,6 +110,7 @@ def read_recording(
         reference: The signal on whose topic's clock all times are.
         names: Order of the elements of those that have names.
         optional: Signals that may be missing.
+        readers: How signals that are more than a field are read from their messages.
         namespace: Namespace of the robot; empty: the only one with the reference's topic.
 
     Raises:
@@ -122,6 +124,7 @@ def read_recording(
         wanted.setdefault(signal.topic, {})[name] = signal.field
     clock = signal_named(reference).topic
     orders = {name: NameOrder(order) for name, order in (names or {}).items()}
+    own = readers or {}
     with Bag(path) as bag:
         if not bag.topics:
             raise UserError(f"{path} cannot be read as a bag: {' '.join(bag.damage) or 'it has no topics.'}")
@@ -145,7 +148,10 @@ def read_recording(
             topic = names_[message.topic]
             read = bag.deserialize(message)
             try:
-                values = tuple(_value(read, path_, orders.get(name)) for name, path_ in wanted[topic].items())
+                values = tuple(
+                    own[name](read) if name in own else _value(read, path_, orders.get(name))
+                    for name, path_ in wanted[topic].items()
+                )
             except (AttributeError, ValueError, IndexError) as error:
                 raise UserError(
                     f"{path}: {message.topic} does not fit the robot: {error}. Name the robot that was recorded with"

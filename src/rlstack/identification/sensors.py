@@ -74,7 +74,7 @@ _ONE_SENSOR = "it is a part of `delay`: only a second sensor, such as {}, tells 
 def sensor_edits(
     robot: RobotSpec, data: Any, estimates: Mapping[str, Estimate], says: Callable[[str], str]
 ) -> list[Edit]:
-    """Return the changes of a robot file; a sensor's whole entry, where it has no such key yet.
+    """Return the changes of a robot file; a sensor's whole entry, where that has no such key yet.
 
     Args:
         robot: The robot that the file has.
@@ -82,14 +82,23 @@ def sensor_edits(
         estimates: Of the sensors.
         says: Returns the evidence for one, by name.
     """
-    changed: dict[Place, dict[str, tuple[float, str]]] = {}
+    changed: dict[Place, dict[str, tuple[Any, str]]] = {}
     for name, one in estimates.items():
-        value = one.value
+        if one.verdict != "told" or not one.parameter.place:
+            continue
+        section, sensor, key, *index = one.parameter.place
+        value: Any = float(f"{one.value:.4g}")
         if name == "imu_delay":
             value += robot.sensors["odom"].latency_s if "odom" in robot.sensors else 0.0
-        if one.verdict == "told" and one.parameter.place and value >= 0.0:
-            *sensor, key = one.parameter.place
-            changed.setdefault(tuple(sensor), {})[str(key)] = (float(f"{value:.3g}"), says(name))
+            if value < 0.0:
+                continue
+        entry = changed.setdefault((section, sensor), {})
+        noted = says(name)
+        if index:  # an element of a vector
+            vector, before = entry.get(str(key), (list(getattr(getattr(robot, str(section))[sensor], str(key))), ""))
+            vector[int(index[0])] = value
+            value, noted = vector, "; ".join(filter(None, (before, noted)))
+        entry[str(key)] = value, noted
     found = []
     for place, values in changed.items():
         there = data

@@ -29,6 +29,7 @@ from rlstack.identification.motion_model import (
     odometry_channel,
 )
 from rlstack.identification.recorded import Recorded
+from rlstack.kinds.wheeled_base.identification_lidar import ScanRanges, lidar_estimates
 from rlstack.kinds.wheeled_base.simulation_kinematics import TwistRamp, base_twist, wheel_speeds
 from rlstack.kinds.wheeled_base.spec import WheeledBase
 from rlstack.kinds.wheeled_base.spec_response import range_key
@@ -256,8 +257,17 @@ def _integral(values: Array) -> Array:
 class BaseIdentification(KindIdentification):
     """See :class:`rlstack.identification.motion_model.KindIdentification`."""
 
-    signals = ("position", "orientation", "linear_velocity", "angular_velocity", "twist", "joint_velocity", *IMU)
-    optional = ("joint_velocity", *IMU)
+    signals = (
+        "position",
+        "orientation",
+        "linear_velocity",
+        "angular_velocity",
+        "twist",
+        "joint_velocity",
+        *IMU,
+        "scan",
+    )
+    optional = ("joint_velocity", *IMU, "scan")
     segments_s = (0.5, 1.0)
 
     def check(self, robot: Any) -> None:
@@ -270,6 +280,15 @@ class BaseIdentification(KindIdentification):
     def names(self, robot: Any) -> dict[str, Sequence[str]]:
         """Return the joints' names."""
         return {"joint_velocity": [joint.name for joint in robot.drives]}
+
+    def readers(self, robot: Any) -> dict[str, Callable[[Any], Array]]:
+        """Return how the scans of a lidar with one ring are read; without such a lidar they are left out."""
+        lidar = robot.lidars.get("scan")
+        return {"scan": ScanRanges(lidar) if lidar is not None and lidar.rings == 1 else lambda message: np.empty(0)}
+
+    def sensors(self, robot: Any, recordings: Sequence[Recorded]) -> list[Estimate]:
+        """Return what recordings tell of the lidar ``scan``."""
+        return lidar_estimates(robot, recordings)
 
     def model(self, robot: Any, recordings: Sequence[Recorded]) -> MotionModel:
         """Return the model."""
