@@ -32,7 +32,6 @@ from rlstack.nodes.kind_topics import kind_topics
 from rlstack.policies import load_policy
 from rlstack.policies.released import find_policy
 from rlstack.robots import load_robot
-from rlstack.sim.vector import BATCH
 from rlstack.training.recipe import recipe_from_data
 from rlstack.verification.request import Request
 from rlstack.verification.runner import take
@@ -164,21 +163,7 @@ def held_out(policy: Path, robot: Path) -> str:
     found = Evaluator(task, spec, HELD_OUT, HELD_OUT_SEED).evaluate(loaded).figures
     within, error_mm = 100.0 * found["success"], 1e3 * found["error_m"]
     said = f"{within:.1f}% of {HELD_OUT} starts succeed, median of the mean distances {error_mm:.2f} mm"
-    asked = Request(
-        policy=policy,
-        given=str(policy),
-        loaded=loaded,
-        sha256=loaded.sha256,
-        task=task,
-        task_name=loaded.contract.task,
-        robot=spec,
-        named=str(robot),
-        robot_option=str(robot),
-        names=(BATCH,),
-        topics=False,
-        episodes=DEPARTED,
-        seed=HELD_OUT_SEED,
-    )
+    asked = Request.of_policy(loaded, spec, str(robot), task=task, episodes=DEPARTED, seed=HELD_OUT_SEED)
     verifier = verification_of(task, spec.kind)(asked)
     for axis in verifier.axes():
         if axis.key in MARGINS:

@@ -20,3 +20,4 @@ def test_windows_do_not_overlap_and_leave_gaps_and_the_beginning_out() -> None:
     for first in cut(track, 0.5, held_out=False):
         assert time_s[first + 50] - time_s[first] < 0.51
     assert len(used) > 20 * 50 and len(held) >= 7 * 100
+    assert len(cut(track, 1.0, held_out=None)) >= 36, "all of it, in turn"

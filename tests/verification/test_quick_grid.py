@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,36 +14,44 @@ from rlstack.policies.released import find_policy
 from rlstack.robots import load_robot
 from rlstack.sim.vector import BATCH
 from rlstack.tasks import TASKS
-from rlstack.verification.quick_grid import _result, quick_grid
-from rlstack.verification.reality import Reality
+from rlstack.verification.flight_trials import rollout, rollout_together
+from rlstack.verification.quick_grid import _result, quick_figures, quick_grid
+from rlstack.verification.reality import Conditions, Reality
 from rlstack.verification.request import Request
 
 
 def test_a_released_policy_holds_what_is_asked_and_robots_of_both_conditions_fly_at_once() -> None:
     path, robot = find_policy("quadrotor_hover"), load_robot("crazyflie")
     loaded = load_policy(path, robot=robot)
-    request = Request(
-        policy=path,
-        given=str(path),
-        loaded=loaded,
-        sha256=loaded.sha256,
-        task=TASKS.load("quadrotor_hover")(),
-        task_name="quadrotor_hover",
-        robot=robot,
-        named="crazyflie",
-        robot_option="",
-        names=(BATCH,),
-        topics=False,
-        episodes=8,
-        seed=5,
-        margins=("mass_scale",),
-    )
+    task = TASKS.load("quadrotor_hover")()
+    request = Request.of_policy(loaded, robot, "crazyflie", task=task, episodes=8, seed=5, margins=("mass_scale",))
     held = quick_grid(request)
     assert held.failures == [] and held.trials == 8
     (one,) = held.axes
     assert (one.axis.key, one.axis.required, one.policy.margin) == ("mass_scale", 1.1, 1.1)
     nominal, heavier = (point.figures["error_m"] for point in one.policy.points)
     assert heavier != nominal
+
+
+class Beside:
+    """Another process that is this one."""
+
+    def begin(self, request: Request, keys: Sequence[str]) -> None:
+        self.begun, self.keys = request, keys
+
+    def figures(self) -> dict[str, Any]:
+        return quick_figures(self.begun, self.keys)
+
+
+def test_every_second_axis_may_be_flown_elsewhere() -> None:
+    robot = load_robot("crazyflie")
+    loaded = load_policy(find_policy("quadrotor_hover"), robot=robot)
+    task, margins = TASKS.load("quadrotor_hover")(), ("mass_scale", "thrust_scale")
+    request = Request.of_policy(loaded, robot, "crazyflie", task=task, episodes=2, seed=5, margins=margins)
+    beside = Beside()
+    both = quick_grid(request, beside)
+    assert list(beside.keys) == ["thrust_scale"] and [one.axis.key for one in both.axes] == list(margins)
+    assert both.to_json() == quick_grid(request).to_json()
 
 
 def test_what_does_not_hold_is_said() -> None:
@@ -66,3 +75,19 @@ def test_joined_episodes_are_those_of_the_parts() -> None:
     assert len(joined) == 6 and (joined.state["position"] == drawn.state["position"]).all()
     assert (joined.perturbation.mass_scale == drawn.perturbation.mass_scale).all()
     assert (joined.labels == drawn.labels).all()
+
+
+def test_conditions_that_fly_at_the_same_time_are_those_that_fly_alone() -> None:
+    path, robot = find_policy("quadrotor_hover"), load_quadrotor("crazyflie")
+    loaded = load_policy(path, robot=robot)
+    trials = TASKS.load("quadrotor_hover")().held_out(np.random.default_rng(0), 3, robot)
+    nominal = Conditions(trials=trials, robot=robot)
+    chosen = {"mass_scale": 1.2, "observation_jitter_s": 0.02, "lost_messages_share": 0.2, "noise_scale": 3.0}
+    axes = {axis.key: axis for axis in flight_axes(robot, 100.0)}
+    asked = [nominal, *(axes[key].apply(value, nominal) for key, value in chosen.items())]
+    together = rollout_together(loaded, asked, 0.5, 7)
+    for one, found in zip(asked, together, strict=True):
+        alone = rollout(loaded, one.trials, one.robot, 0.5, noise_seed=7, departures=one.departures)
+        np.testing.assert_allclose(found.position, alone.position, atol=1e-4)
+        np.testing.assert_allclose(found.command, alone.command, atol=0.5)
+    assert not np.allclose(together[0].position, together[1].position, atol=1e-3)

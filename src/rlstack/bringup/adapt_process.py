@@ -10,11 +10,10 @@ from pathlib import Path
 from rlstack.bringup.node_process import Process, System
 from rlstack.errors import UserError
 from rlstack.files import check_folder
-from rlstack.identification.kind_adaptation import KindAdaptation
-from rlstack.kinds import find_kind
 from rlstack.libraries import import_library
 from rlstack.policies import load_policy
 from rlstack.robots import RobotSpec
+from rlstack.training.adaptation_check import adaptable
 
 _FOLDER = "adaptations"
 
@@ -30,17 +29,12 @@ def with_adaptation(system: System, robot: RobotSpec) -> System:
         UserError: The kind of robot or the policy cannot be adapted, there are several robots, or what it needs to
             learn and record is not installed.
     """
-    kind: KindAdaptation = find_kind(robot.kind).load("adaptation")
-    kind.check(robot)
     policies = [one for one in system.processes if one.node_name == "policy"]
     if len(policies) != 1:
         why = "several robots are not adapted to on one computer" if policies else "there is none"
         raise UserError(f"adapt is for one robot with a policy file, and {why}: leave it out.")
     flown = policies[0]
-    policy = load_policy(str(flown.parameters["policy"]), robot=robot)
-    if policy.contract.family or "recipe" not in policy.contract.training:
-        why = "is for a family of robots" if policy.contract.family else "was not trained by rlstack"
-        raise UserError(f"{policy.path} {why}, and cannot be adapted in flight: leave adapt out.")
+    adaptable(load_policy(str(flown.parameters["policy"]), robot=robot), robot)
     for module in ("torch", "llvmlite", "tensorboard"):
         if find_spec(module) is None:
             raise UserError(f"adapt needs {module}, which is not installed: pip install 'rlstack[train,sim]'.")

@@ -164,16 +164,13 @@ def verify(
         spec = load_robot(named)
         check_robot(loaded.contract, spec, str(path))
     task = TASKS.load(loaded.contract.task)()
-    request = Request(
-        policy=path,
+    request = Request.of_policy(
+        loaded,
+        spec,
+        named,
         given=str(policy),
-        loaded=loaded,
-        sha256=loaded.sha256,
-        task=task,
-        task_name=loaded.contract.task,
-        robot=spec,
-        named=named,
         robot_option=robot,
+        task=task,
         names=names,
         topics=topics,
         episodes=episodes,

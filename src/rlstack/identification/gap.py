@@ -44,7 +44,7 @@ class Gap:
         return sum(worse) > len(worse) // 2
 
 
-def gap_of(model: MotionModel, values: Array, recordings: list[Recorded], *, held_out: bool) -> Gap:
+def gap_of(model: MotionModel, values: Array, recordings: list[Recorded], *, held_out: bool | None) -> Gap:
     """Return the errors of a model with parameters ``values`` (P,), each window predicted from its measured state.
 
     Raises:

@@ -129,6 +129,7 @@ def identify(
     progress: Callable[[str], None] | None = None,
     least_s: float = LEAST_MOTION_S,
     segments_s: Sequence[float] = (),
+    whole: bool = False,
 ) -> Identification:
     """Estimate a robot's parameters.
 
@@ -139,6 +140,7 @@ def identify(
         progress: Called with a sentence on each stage.
         least_s: Least time in free motion under commands; a hover tells thrust over mass within less.
         segments_s: Lengths of the segments, one fit after the other; empty: the kind's.
+        whole: Whether all time is fitted and compared, as of recordings of some seconds; nothing is held out then.
 
     Raises:
         UserError: A known parameter does not exist, the recordings have too little free motion, or the robot's model
@@ -151,7 +153,8 @@ def identify(
     values, fixed, free = starting_point(model, known or {})
     file = np.array([parameter.value for parameter in model.parameters])
     lengths = all_lengths = tuple(segments_s) or kind.segments_s
-    windows = kept_windows(model, windows_of(list(recordings), model.topic, lengths[-1], held_out=False))
+    fitted, compared = (None, None) if whole else (False, True)
+    windows = kept_windows(model, windows_of(list(recordings), model.topic, lengths[-1], held_out=fitted))
     moving_s = len(windows) * lengths[-1]
     if moving_s < least_s:
         raise UserError(
@@ -164,7 +167,7 @@ def identify(
     widths: dict[int, float] = {}
     while True:
         for length in lengths:
-            pieces = kept_windows(model, windows_of(list(recordings), model.topic, length, held_out=False))
+            pieces = kept_windows(model, windows_of(list(recordings), model.topic, length, held_out=fitted))
             problem = Shooting(model, pieces, estimated, free)
             if progress is not None:
                 progress(f"{len(pieces)} segments of {length:g} s, {len(free)} parameters")
@@ -211,10 +214,10 @@ def identify(
         )
     estimates = _estimates(model, widths, estimated, values, fixed, reasons)
     by_commands = model.by_commands()
-    before, after = (gap_of(by_commands, at, list(recordings), held_out=True) for at in (values, estimated))
+    before, after = (gap_of(by_commands, at, list(recordings), held_out=compared) for at in (values, estimated))
     driven = None
     if by_commands is not model:
-        was, now = (gap_of(model, at, list(recordings), held_out=True) for at in (values, estimated))
+        was, now = (gap_of(model, at, list(recordings), held_out=compared) for at in (values, estimated))
         driven = was, now
     if (driven or (before, after))[1].worse_than((driven or (before, after))[0]):
         raise UserError(

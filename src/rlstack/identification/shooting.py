@@ -23,8 +23,14 @@ WASHOUT_S = 1.0
 """Time at the beginning of a recording that is left out: what was commanded before it is unknown."""
 
 
-def cut(track: Track, length_s: float, *, held_out: bool) -> NDArray[np.intp]:
-    """Return the first measurements (S,) of windows of ``length_s`` one after the other, without gaps in them."""
+def cut(track: Track, length_s: float, *, held_out: bool | None) -> NDArray[np.intp]:
+    """Return the first measurements (S,) of windows of ``length_s`` one after the other, without gaps in them.
+
+    Args:
+        track: The measurements.
+        length_s: Length of a window, s.
+        held_out: Whether windows are of the time that is held out, or of the rest; None: of all.
+    """
     count, slack = steps_of(track, length_s), 1.5 * track.period_s
     middle = CYCLE_S - HELD_OUT_S - slack
     begin, end = (middle, CYCLE_S) if held_out else (0.0, middle - 0.5 * slack)
@@ -33,7 +39,7 @@ def cut(track: Track, length_s: float, *, held_out: bool) -> NDArray[np.intp]:
     while at + count < len(track):
         phase = track.time_s[at] % CYCLE_S
         lasts = track.time_s[at + count] - track.time_s[at]
-        if begin <= phase and phase + lasts <= end and gaps[at] == gaps[at + count]:
+        if (held_out is None or (begin <= phase and phase + lasts <= end)) and gaps[at] == gaps[at + count]:
             found.append(at)
             at += count + 1
         else:
@@ -46,7 +52,7 @@ def steps_of(track: Track, length_s: float) -> int:
     return max(round(length_s / track.period_s), 2)
 
 
-def windows_of(recordings: list[Recorded], topic: str, length_s: float, *, held_out: bool) -> Windows:
+def windows_of(recordings: list[Recorded], topic: str, length_s: float, *, held_out: bool | None) -> Windows:
     """Return the windows of all recordings; they have as many measurements as the slowest one's."""
     tracks = [recorded.tracks[topic] for recorded in recordings]
     firsts = [cut(track, length_s, held_out=held_out) for track in tracks]

@@ -38,10 +38,10 @@ PARAMETERS = (
 )
 
 _POLL_S = 0.1
-_WINDOW_S = 6.5
-"""Flight that is looked at: 1 s in which the rotors' speeds become known, 4.5 s to fit, and 1 s to check."""
+_WINDOW_S = 3.0
+"""Flight that is looked at: 1 s in which the rotors' speeds become known, and 2 s to fit."""
 
-_LOOK_S, _SOON_S = 3.0, 1.5
+_LOOK_S, _SOON_S = 2.0, 1.0
 """Time between two looks, and before one that is to confirm a change."""
 
 _FLIES = "policy"

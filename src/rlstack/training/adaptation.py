@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,9 @@ from rlstack import schema
 from rlstack.data.bags.bag_writer import BagTopic, BagWriter
 from rlstack.data.bags.definitions import definition_of
 from rlstack.data.bags.mcap_file import Message
-from rlstack.errors import UserError
 from rlstack.files import write_atomically, write_json
 from rlstack.identification.identify import identify, read_all
-from rlstack.identification.kind_adaptation import KindAdaptation, Told
+from rlstack.identification.kind_adaptation import Told
 from rlstack.identification.robot_file import edited, moved_model, source_text
 from rlstack.kinds import find_kind
 from rlstack.policies import Policy, load_policy
@@ -26,16 +25,16 @@ from rlstack.policies.signing import signed
 from rlstack.robots import RobotSpec, load_robot
 from rlstack.sim.vector import BATCH
 from rlstack.training import run
+from rlstack.training.adaptation_check import adaptable
 from rlstack.training.adaptation_messages import Candidate, Origin
 from rlstack.training.origin import read_origin
-from rlstack.training.recipe import Recipe, recipe_from_data
-from rlstack.verification.quick_grid import TRIALS, quick_grid
+from rlstack.verification.quick_grid import TRIALS, Elsewhere, quick_grid
 from rlstack.verification.reality import Reality
 from rlstack.verification.report import RECORD_VERSION, environment
 from rlstack.verification.request import Request
 from rlstack.yaml_files import parse_yaml
 
-LEAST_FLIGHT_S = 3.0
+LEAST_FLIGHT_S = 1.4
 """Least time of free motion that is fitted: thrust over mass is then told to a few permille."""
 
 _FLIGHT = "flight"
@@ -44,33 +43,8 @@ _FLIGHT = "flight"
 _SEGMENTS_S = (0.2,)
 """Lengths of the fit's segments: long enough to tell, and short enough that a weak motor does not turn the body far."""
 
-_SHARE = 0.1
-"""Share of the recipe's steps that are learned in flight: half of what fine-tuning takes elsewhere."""
-
 _STREAM = 0xADA9
 """Seed of the proof's trials, which neither training nor any verification has."""
-
-
-def adaptable(policy: Policy, robot: RobotSpec) -> tuple[Recipe[Any, Any], KindAdaptation]:
-    """Return the recipe that a policy is fine-tuned with, and how a flight tells what its robot is.
-
-    Raises:
-        UserError: The robot or the policy cannot be adapted in flight.
-    """
-    kind: KindAdaptation = find_kind(robot.kind).load("adaptation")
-    kind.check(robot)
-    contract = policy.contract
-    if contract.family:
-        raise UserError(
-            f"{policy.path} cannot be adapted in flight: it is for a family, and not for {robot.name} alone."
-        )
-    data = contract.training.get("recipe")
-    if not isinstance(data, Mapping):
-        raise UserError(
-            f"{policy.path} cannot be adapted in flight: its contract has no recipe, rlstack did not train it."
-        )
-    recipe = recipe_from_data(dict(data), f"{policy.path}: recipe")
-    return replace(recipe, steps=max(1, round(_SHARE * recipe.steps))), kind
 
 
 class Adapter:
@@ -79,13 +53,14 @@ class Adapter:
     Args:
         origin: The policy and its robot.
         folder: Where each adaptation's recording, robot file, run and record are kept.
+        elsewhere: Another process that proves meanwhile; None: there is none.
 
     Raises:
-        UserError: See :func:`adaptable`, or a file is not the one that was checked.
+        UserError: See :func:`rlstack.training.adaptation_check.adaptable`, or a file is not the one that was checked.
     """
 
-    def __init__(self, origin: Origin, folder: Path) -> None:
-        self.origin, self.folder = origin, folder
+    def __init__(self, origin: Origin, folder: Path, elsewhere: Elsewhere | None = None) -> None:
+        self.origin, self.folder, self._elsewhere = origin, folder, elsewhere
         self.robot = load_robot(origin.robot, sha256=origin.robot_sha256)
         self._policy = load_policy(origin.policy, robot=self.robot, sha256=origin.sha256)
         self._recipe, self._kind = adaptable(self._policy, self.robot)
@@ -114,7 +89,7 @@ class Adapter:
         known = {
             one.name: one.value for one in model.parameters if one.name not in self._kind.free and not one.observed
         }
-        found = identify(self.robot, recordings, known, least_s=LEAST_FLIGHT_S, segments_s=_SEGMENTS_S)
+        found = identify(self.robot, recordings, known, least_s=LEAST_FLIGHT_S, segments_s=_SEGMENTS_S, whole=True)
         return self._kind.told(self.robot, found.estimates)
 
     def adapt(self, told: Told, number: int) -> Candidate:
@@ -154,25 +129,9 @@ class Adapter:
         return run.start(recipe, folder, evaluate=False).policy
 
     def _grid(self, policy: Path, spec: RobotSpec, robot: Path, margins: tuple[str, ...] | None = None) -> Reality:
-        loaded = load_policy(policy, robot=spec)
-        request = Request(
-            policy=policy,
-            given=str(policy),
-            loaded=loaded,
-            sha256=loaded.sha256,
-            task=self._recipe.task_settings,
-            task_name=self._recipe.task,
-            robot=spec,
-            named=str(robot),
-            robot_option=str(robot),
-            names=(BATCH,),
-            topics=False,
-            episodes=TRIALS,
-            seed=_STREAM,
-            margins=margins,
-            replay=False,
-        )
-        return quick_grid(request)
+        how: dict[str, Any] = {"task": self._recipe.task_settings, "episodes": TRIALS, "seed": _STREAM}
+        request = Request.of_policy(load_policy(policy, robot=spec), spec, str(robot), margins=margins, **how)
+        return quick_grid(request, self._elsewhere)
 
     def _record(self, policy: Policy, spec: RobotSpec, told: Told, grid: Reality) -> dict[str, Any]:
         success = [one.policy.points[0].success for one in grid.axes[:1]]

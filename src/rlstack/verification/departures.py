@@ -174,7 +174,9 @@ class _Departed(Trials):
         for name in now:
             if topic_of(name) not in CHOSEN:
                 now[name] = self._disturbed(name, now[name])
-        topics = dict.fromkeys(topic_of(name) for name in self._names if departures.affects(name))
+        aged = departures.observation_delay_s or departures.observation_jitter_s or departures.lost
+        known = self._names if aged or departures.received is not None else ()
+        topics = dict.fromkeys(topic_of(name) for name in known if departures.affects(name))
         for topic in topics:
             if topic not in self._late:
                 rate = self._trials.rate_hz
@@ -211,6 +213,8 @@ class _Departed(Trials):
 
     def _acting(self, command: Array) -> Array:
         """Return the command that acts over the next period."""
+        if not (self._departures.command_delay_s or self._departures.command_jitter_s or self._departures.lost):
+            return np.asarray(command, dtype=float)
         ages, commands = self._command_ages, self._commands
         if not commands:
             commands.append(np.asarray(self._trials.waiting(command), dtype=float))

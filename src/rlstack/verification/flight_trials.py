@@ -21,7 +21,9 @@ from rlstack.sim.vector import BATCH
 from rlstack.tasks.quadrotor.paths import Paths
 from rlstack.tasks.quadrotor.scenario import STATE_NAMES, Scenario
 from rlstack.verification.departures import NOMINAL, Departures, departed
+from rlstack.verification.reality import Conditions
 from rlstack.verification.runner import OnProgress, Steppable, Trials, run
+from rlstack.verification.side_by_side import shares, side_by_side
 from rlstack.verification.trial_records import FlightRecord
 
 _GONE = 1e4
@@ -91,6 +93,47 @@ def rollout(
     finally:
         robots.close()
     return FlightRecord.joined(flown)
+
+
+def rollout_together(
+    policy: Steppable, asked: Sequence[Conditions], duration_s: float, noise_seed: int
+) -> list[FlightRecord]:
+    """Fly under several conditions at the same time in the batch simulator; the policy acts once for all of them.
+
+    The flights are those of :func:`rollout`, but for rounding. Conditions of the same robot share a simulator.
+
+    Args:
+        policy: The loaded policy.
+        asked: Conditions without paths, options or another rate of the driver.
+        duration_s: Length of every episode, s.
+        noise_seed: Seed of the sensor noise and of the departures; equal flights of all conditions have the same.
+
+    Returns:
+        A record for each of the conditions, in their order.
+
+    Raises:
+        UserError: As :func:`rollout`.
+    """
+    contract, flown, parts, began = policy.contract, [], [], time.perf_counter()
+    for alike in dict.fromkeys(id(one.robot) for one in asked):
+        numbers = [k for k, one in enumerate(asked) if id(one.robot) == alike]
+        robot, sizes = asked[numbers[0]].robot, [len(asked[k].trials) for k in numbers]
+        check_robot(contract, robot, str(policy.path))
+        scenario = Scenario.joined([asked[k].trials for k in numbers])
+        _check_ports(policy, scenario, command_of(robot).name)
+        longest_s = max(float(np.max(scenario.perturbation.delay_s)), 0.05)
+        robots = quadrotor_vector(BATCH, robot, len(scenario), contract.rate_hz, longest_delay_s=longest_s)
+        normals = FlightNormals(noise_seed, [flight for size in sizes for flight in range(size)])
+        noise, steps = SensorNoise(robot, noise_seed, normals), round(duration_s * contract.rate_hz)
+        flights = _Flights(contract, scenario, robots, robot, steps, noise, lambda done, total: None)
+        flown.append((numbers, sizes, flights))
+        parts += [departed(one, asked[k].departures, noise_seed) for k, one in zip(numbers, shares(flights, sizes))]
+    run(policy, side_by_side(parts))
+    records: dict[int, FlightRecord] = {}
+    for numbers, sizes, flights in flown:
+        record, ends = flights.record(time.perf_counter() - began), np.cumsum(sizes).tolist()
+        records |= {k: record.take(slice(end - size, end)) for k, size, end in zip(numbers, sizes, ends)}
+    return [records[k] for k in range(len(asked))]
 
 
 class _Flights(Trials):

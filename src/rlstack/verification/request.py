@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rlstack.robots import RobotSpec
+from rlstack.sim.vector import BATCH
 from rlstack.verification.schedule import OnColumn, Progress
 
 OnProgress = Callable[[str, int, int], None]
@@ -66,6 +67,21 @@ class Request:
     report: Callable[[Progress], None] | None = None
     on_progress: OnProgress | None = None
     on_column: OnColumn | None = None
+
+    @classmethod
+    def of_policy(cls, loaded: Any, robot: RobotSpec, named: str, **further: Any) -> Request:
+        """Return the request for a policy in process, in the batch simulator, unless ``further`` fields say otherwise.
+
+        Args:
+            loaded: The policy, loaded for the robot.
+            robot: The robot.
+            named: Its name or file.
+            further: Other fields; ``task``, ``episodes`` and ``seed`` are needed.
+        """
+        path = loaded.path
+        own = {"policy": path, "given": str(path), "sha256": loaded.sha256, "task_name": loaded.contract.task}
+        usual = {"robot_option": named, "names": (BATCH,), "topics": False}
+        return cls(loaded=loaded, robot=robot, named=named, **{**own, **usual, **further})
 
     @property
     def name(self) -> str:

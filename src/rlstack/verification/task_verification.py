@@ -193,6 +193,10 @@ class TaskVerification(ABC):
             },
         )
 
+    def run_together(self, asked: Sequence[Conditions]) -> list[Any]:
+        """Run the policy under several conditions as :meth:`run_under` does, at the same time where a kind can."""
+        return [self.run_under(conditions, None) for conditions in asked]
+
     @abstractmethod
     def topics_recorder(self) -> tuple[Callable[..., Any], dict[str, Any]]:
         """Return the recorder of trials through the nodes of a deployment, and its options.

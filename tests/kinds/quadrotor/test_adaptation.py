@@ -24,10 +24,12 @@ ROBOT = load_quadrotor("crazyflie")
 
 def test_a_hover_tells_the_payload_and_the_new_file_has_it() -> None:
     file = replace(ROBOT, body=replace(ROBOT.body, mass_kg=ROBOT.body.mass_kg / 1.3))
-    recorded = hovering(6.5)  # at the speeds that carry the whole mass
+    recorded = hovering(3.0)  # at the speeds that carry the whole mass
     model = QuadrotorMotion(file, [recorded])
     known = {one.name: one.value for one in model.parameters if one.name not in ADAPTATION.free}
-    found = ADAPTATION.told(file, identify(file, [recorded], known, least_s=3.0, segments_s=(0.2,)).estimates)
+    found = ADAPTATION.told(
+        file, identify(file, [recorded], known, least_s=1.4, segments_s=(0.2,), whole=True).estimates
+    )
     assert found.steps[0] == pytest.approx(math.log(1.3) / math.log(1.03), abs=0.1)
     assert found.sentence == "a payload of about 30% of the mass"
     _, text = source_text("crazyflie")
@@ -40,11 +42,13 @@ def test_a_hover_tells_the_payload_and_the_new_file_has_it() -> None:
 def test_a_hover_tells_which_motor_is_weak_and_the_load_beside_it(motor: int, factor: float, load: float) -> None:
     rotors = tuple(replace(one, thrust_factor=factor if k == motor else 1.0) for k, one in enumerate(ROBOT.rotors))
     real = replace(ROBOT, rotors=rotors, body=replace(ROBOT.body, mass_kg=load * ROBOT.body.mass_kg))
-    recorded = hovering(6.5)
+    recorded = hovering(3.0)
     recorded.tracks["cmd/rotors"].values["rotor_speed"][:] = real.hover_command
     model = QuadrotorMotion(ROBOT, [recorded])
     known = {one.name: one.value for one in model.parameters if one.name not in ADAPTATION.free}
-    found = ADAPTATION.told(ROBOT, identify(ROBOT, [recorded], known, least_s=3.0, segments_s=(0.2,)).estimates)
+    found = ADAPTATION.told(
+        ROBOT, identify(ROBOT, [recorded], known, least_s=1.4, segments_s=(0.2,), whole=True).estimates
+    )
     said = f"motor {ROBOT.rotor_names[motor]} gives {100 * factor:.0f}% of the others' thrust"
     assert found.sentence == said + (", and a payload of about 20% of the mass" if load > 1.0 else "")
     data = yaml.safe_load(edited(source_text("crazyflie")[1], found.edits))

@@ -22,7 +22,7 @@ from rlstack.verification.flight_outcome import outcome
 from rlstack.verification.flight_plots import draw_flights
 from rlstack.verification.flight_quality import calm_flights, is_calm, quality_figures, quiet
 from rlstack.verification.flight_score import score_flights
-from rlstack.verification.flight_trials import rollout
+from rlstack.verification.flight_trials import rollout, rollout_together
 from rlstack.verification.reality import Axis, Conditions
 from rlstack.verification.recordings import record_flights, replay_flights
 from rlstack.verification.request import Request
@@ -170,6 +170,14 @@ class FlightVerification(TaskVerification):
             departures=conditions.departures,
             **conditions.options,
         )
+
+    def run_together(self, asked: Sequence[Conditions]) -> list[FlightRecord]:
+        """Return flights under several conditions: those with the policy's own rate at the same time."""
+        alike = [one for one in asked if one.trials.path is None and one.departures.period == 1 and not one.options]
+        policy, seed = self.request.loaded, self.request.seed
+        flown = rollout_together(policy, alike, self.criteria.duration_s, seed) if alike else []
+        together = {id(one): record for one, record in zip(alike, flown)}
+        return [together[id(one)] if id(one) in together else self.run_under(one, None) for one in asked]
 
     def topics_recorder(self) -> tuple[Any, dict[str, Any]]:
         """Return the recorder of flights through the policy and guard nodes, and its options."""
