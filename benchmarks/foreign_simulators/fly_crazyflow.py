@@ -17,7 +17,7 @@ import numpy as np
 from crazyflow.control import Control
 from crazyflow.dynamics import Dynamics
 from crazyflow.sim import Sim
-from flights import OURS, Array, main
+from flights import OURS, Array, main, motor_order
 
 RPM = 60.0 / (2.0 * np.pi)
 """rpm of 1 rad/s."""
@@ -48,8 +48,12 @@ class Crazyflow:
         self.rotor_yaw_sign = np.sign(yaw)
         k0, k1, k2 = np.array(known.rpm2thrust, dtype=float).reshape(-1, 3)[0]
         self.thrust = np.array([k0, k1 * RPM, k2 * RPM**2])
+        self._turns = np.ones(4)
         if self._ours:
             self.speed_range = job["robot"]["speed_min_rad_s"], job["robot"]["speed_max_rad_s"]
+            # it has one thrust curve, through 0 here: a motor of less thrust is one that turns slower
+            order = motor_order(self.rotor_position, self.rotor_yaw_sign, job["robot"])
+            self._turns = np.sqrt([job["robot"]["rotors"][k].get("thrust_factor", 1.0) for k in order])
         else:
             from crazyflow.sim.sim import rotor_vel_limits
 
@@ -119,7 +123,7 @@ class Crazyflow:
             torque = _into_world(turned, self._torque_body)[:, None]
             torque = jnp.asarray(torque, dtype=states.torque.dtype)
             sim.data = sim.data.replace(states=states.replace(torque=torque))
-        sim.rotor_vel_control(jnp.asarray(speed[:, None] * RPM, dtype=jnp.float32))
+        sim.rotor_vel_control(jnp.asarray((speed * self._turns)[:, None] * RPM, dtype=jnp.float32))
         sim.step(self._steps)
 
 

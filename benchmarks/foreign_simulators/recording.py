@@ -1,7 +1,8 @@
-"""A flight that is recorded in any simulator of quadrotors, by the policy of many vehicles, told this one's rotors.
+"""A flight that is recorded in any simulator of quadrotors, by the policy of many vehicles or by the robot's own one.
 
-It stands for an autopilot that flies the robot already. What is kept is what a robot's bag has: the commanded rotor
-speeds, in the order of a robot file, those that an ESC measures, and odometry with noise.
+The former is told this vehicle's rotors, and stands for an autopilot that flies the robot already. What is kept is what
+a robot's bag has: the commanded rotor speeds, in the order of a robot file, those that an ESC measures, and odometry
+with noise.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from flights import Vehicles, motor_order, sensed, turn
+from flights import OURS, Vehicles, commander, motor_order, sensed, turn
 from policy_file import PolicyFile
 
 LEAST_HEIGHT_M, LOST_RAD = 0.1, 1.5
@@ -21,7 +22,7 @@ def record(policy: PolicyFile, vehicles: Vehicles, job: Mapping[str, Any]) -> di
     """Fly one vehicle to goals that step; return signals by name, and when it was lost (None: it was not).
 
     Args:
-        policy: quadrotor_foundation.
+        policy: quadrotor_foundation or quadrotor_hover.
         vehicles: One vehicle.
         job: ``robot`` and ``noise`` as of :func:`flights.fly`, ``goals`` as rows of time s, x, y, z m and yaw rad, and
             ``seconds``.
@@ -37,6 +38,7 @@ def record(policy: PolicyFile, vehicles: Vehicles, job: Mapping[str, Any]) -> di
         "rotor_speed_min": low,
         "rotor_speed_max": high,
     }
+    command = commander(policy, vehicles, OURS, robot)
     start = {name: np.array(array) for name, array in job["starts"].items()}
     policy.reset(1)
     vehicles.reset(start)
@@ -48,8 +50,10 @@ def record(policy: PolicyFile, vehicles: Vehicles, job: Mapping[str, Any]) -> di
             "path_position": np.tile([x, y, z], (1, 2, 1)),
             "path_orientation": np.tile(turn(yaw), (1, 2, 1)),
             "path_time": np.array([[0.0, 1.0]]),
+            "goal_position": np.array([[x, y, z]]),
+            "goal_orientation": turn(yaw)[None],
         }
-        sent = np.clip(policy.step({**told, **aim, **seen})["rotor_speed"], low, high)
+        sent = command(policy.step({**told, **aim, **seen})["rotor_speed"])
         rows.append({**seen, "rotor_speed": sent[:, own], "measured_rotor_speed": vehicles.turning()[:, own]})
         upright = 1.0 - 2.0 * float((seen["orientation"][0, :2] ** 2).sum())
         if seen["position"][0, 2] < LEAST_HEIGHT_M or upright < np.cos(LOST_RAD):

@@ -21,10 +21,10 @@ SEED = 424242
 """Not one of training, tuning or verification."""
 
 
-def flights(task: str, trials: int) -> dict[str, Any]:
+def flights(task: str, trials: int, flown: str = "crazyflie") -> dict[str, Any]:
     """Return the job of the hover task's held-out flights: starts, disturbances, noise, the robot's numbers."""
     hover = TASKS.load("quadrotor_hover")()
-    robot, rng = load_quadrotor("crazyflie"), np.random.default_rng(SEED)
+    robot, rng = load_quadrotor(flown), np.random.default_rng(SEED)
     starts, disturbed = Starts().sample(rng, trials, robot), Randomisation().sample(rng, trials, robot)
     noise = hover.noise
     model = robot.rotor_model

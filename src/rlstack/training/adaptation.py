@@ -16,6 +16,7 @@ from rlstack.data.bags.mcap_file import Message
 from rlstack.files import write_atomically, write_json
 from rlstack.identification.identify import identify, read_all
 from rlstack.identification.kind_adaptation import Told
+from rlstack.identification.recorded import Recorded
 from rlstack.identification.robot_file import edited, moved_model, source_text
 from rlstack.kinds import find_kind
 from rlstack.policies import Policy, load_policy
@@ -84,12 +85,21 @@ class Adapter:
         bag = self.folder / _FLIGHT  # only that of an adaptation is kept, there
         shutil.rmtree(bag, ignore_errors=True)
         _write(bag, messages)
-        recordings = read_all(self.robot, [bag], self.origin.namespace.strip("/"))
+        return self.told(read_all(self.robot, [bag], self.origin.namespace.strip("/")))
+
+    def told(self, recordings: Sequence[Recorded]) -> Told:
+        """Return what some seconds of flight tell of the robot.
+
+        Raises:
+            UserError: See :meth:`look`.
+        """
         model = find_kind(self.robot.kind).load("identification").model(self.robot, recordings)
         known = {
             one.name: one.value for one in model.parameters if one.name not in self._kind.free and not one.observed
         }
-        found = identify(self.robot, recordings, known, least_s=LEAST_FLIGHT_S, segments_s=_SEGMENTS_S, whole=True)
+        found = identify(
+            self.robot, list(recordings), known, least_s=LEAST_FLIGHT_S, segments_s=_SEGMENTS_S, whole=True
+        )
         return self._kind.told(self.robot, found.estimates)
 
     def adapt(self, told: Told, number: int) -> Candidate:

@@ -13,8 +13,8 @@ from rlstack.policies import Policy
 from rlstack.robots import RobotSpec
 from rlstack.training.recipe import Recipe, recipe_from_data
 
-_SHARE = 0.1
-"""Share of the recipe's steps that are learned in flight: half of what fine-tuning takes elsewhere."""
+_SHARE = 0.06
+"""Share of the recipe's steps that are learned in flight: a third of what fine-tuning takes elsewhere."""
 
 
 def adaptable(policy: Policy, robot: RobotSpec) -> tuple[Recipe[Any, Any], KindAdaptation]:
