@@ -15,7 +15,7 @@ IN_VENV = unset VIRTUAL_ENV PYTHONHOME PYTHONDONTWRITEBYTECODE; PATH="$(abspath 
 # Code that hangs in C ignores pytest-timeout's signal: end its worker, with a stack of each thread
 STUCK = -o faulthandler_timeout=700 -o faulthandler_exit_on_timeout=true
 RUNTIME = ros,sim,train,view,hardware
-TESTED = cuda,pybullet,docs
+TESTED = cuda,pybullet,docs,sweep
 
 .PHONY: help fly setup dev docs tools-for-tests test lint check style types run-tests format clean
 

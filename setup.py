@@ -68,6 +68,8 @@ EXTRAS = {
     "wandb": ["wandb>=0.20"],
     "mlflow": ["mlflow-skinny>=3", "sqlalchemy>=2", "alembic>=1.10"],
     "aim": ['aim>=3.29; python_version < "3.13"'],
+    # search of settings: Optuna's samplers, pruners and storage in a file, by ask and tell: rlstack runs the trials
+    "sweep": ["optuna>=5", "jinja2>=3.1", "matplotlib>=3.9", "scipy>=1.13"],
     # classical planners of bases and the people tracker: assignment, distance transforms
     "navigation": ["scipy>=1.13"],
     # the fastest line around a race track, against which laps are measured, as a nonlinear programme
@@ -214,6 +216,7 @@ setup(
         "rlstack.robots": ["*.yaml"],
         "rlstack.bringup.explain": ["*.jinja"],
         "rlstack.bringup.loop": ["*.jinja"],
+        "rlstack.bringup.sweep": ["*.jinja"],
         "rlstack.identification": ["*.jinja"],
         "rlstack.verification": ["*.jinja"],
     },

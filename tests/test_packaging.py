@@ -158,7 +158,7 @@ def test_all_is_every_extra_but_the_developers_tools(metadata: Distribution) -> 
             (
                 *("ros", "sim", "pybullet", "train", "cuda", "view", "hardware", "perception", "gym"),
                 *("navigation", "racing", "data", "teleop", "warp", "betaflight", "mavlink", "crazyflie"),
-                *("feetech", "dynamixel", "franka", "serial", "leapp", "lerobot", "vla", "words"),
+                *("feetech", "dynamixel", "franka", "serial", "leapp", "lerobot", "vla", "words", "sweep"),
             ),
         )
     )

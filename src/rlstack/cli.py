@@ -31,6 +31,9 @@ class Verb(NamedTuple):
 VERBS: dict[str, Verb] = {
     "fly": Verb("train a policy, verify it and report, in one command", "bringup.verify_commands:Fly"),
     "train": Verb("train a policy by a recipe, or resume a run", "bringup.train_commands:train"),
+    "sweep": Verb(
+        "train a recipe with other settings and several seeds, and test the best", "bringup.sweep.command:Sweep"
+    ),
     "export": Verb(
         "export the policy of a training run again, or a policy file as C or LEAPP", "bringup.train_commands:export"
     ),

@@ -1,7 +1,7 @@
 """Training run: the loop, and a folder with the recipe, checkpoints, scalars and the policy file.
 
 Files in the folder: ``recipe.yaml`` (full configuration), ``checkpoint.pt`` (to resume), TensorBoard events,
-``training.json`` (final figures), ``policy.onnx`` (best policy by evaluation).
+``evaluations.json`` (figures so far), ``training.json`` (final figures), ``policy.onnx`` (best policy by evaluation).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from rlstack.training.interrupt import deferred_interrupt
 from rlstack.training.intervention_strategies import needs_human
 from rlstack.training.origin import SCHEDULE_FROM, Origin, observed, read_origin
 from rlstack.training.recipe import Recipe, recipe_to_yaml
-from rlstack.training.run_files import FIGURES, LINEAGE, POLICY, RECIPE
+from rlstack.training.run_files import EVALUATIONS, FIGURES, LINEAGE, POLICY, RECIPE
 from rlstack.training.run_folder import (
     create_folder,
     exists_already,
@@ -386,6 +386,7 @@ class _Run:
             if self.on_best is not None:
                 self.on_best(graph, policy.contract, self._steps())
         self.evaluations.append({"step": self._steps(), "cpu_seconds": round(learning, 2), **found.figures})
+        write_json(self.folder / EVALUATIONS, self.evaluations)
         took = time.process_time() - begin
         self.cpu_seconds += took
         self.evaluation_cpu_seconds += took

@@ -10,3 +10,6 @@ RUN_LOCK = "run.lock"
 
 TRACKED = "tracked.json"
 """The run's identity in each tracker that keeps it."""
+
+EVALUATIONS = "evaluations.json"
+"""Figures of each evaluation so far, in order."""

@@ -1,0 +1,132 @@
+"""What a sweep costs beside its trainings, and whether one that is killed again and again loses or repeats a trial.
+
+    python benchmarks/sweep.py [--trials 40] [--kills 50] [--jobs 2] [--json FILE]
+
+The trainings are as short as they get: hover, one iteration of 8 robots. First the sweep runs undisturbed; then one
+with the same seed is killed (SIGKILL) at random moments, its driver or one of its trainings, and goes on with
+`--resume` each time. Its trials must have the same settings and the same figures, each told once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+TICKS = os.sysconf("SC_CLK_TCK")
+VARY = ("learning_rate=log:1e-4:1e-2", "envs=8,16")
+
+
+def start(folder: Path, trials: int, jobs: int) -> subprocess.Popen[bytes]:
+    """Start a sweep, or go on with it."""
+    words = [sys.executable, "-m", "rlstack", "sweep"]
+    if (folder / "plan.json").is_file():
+        words += ["--resume", str(folder), "--jobs", str(jobs)]
+    else:
+        words += ["quadrotor_hover", "--vary", *VARY, "--set", "steps=512", "--trials", str(trials), "--tests", "0"]
+        words += ["--jobs", str(jobs), "--out", str(folder)]
+    return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def own_cpu_s(pid: int) -> float:
+    """Return the processor time of a process, without its children's."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that a process has started."""
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def undisturbed(folder: Path, trials: int, jobs: int) -> dict[str, float]:
+    """Run a sweep and return what it took."""
+    begin, sweep, own = time.perf_counter(), start(folder, trials, jobs), 0.0
+    ready = None
+    while sweep.poll() is None:
+        if Path(f"/proc/{sweep.pid}/stat").exists():
+            own = own_cpu_s(sweep.pid)
+        if ready is None and (folder / "trials").exists():
+            ready = time.perf_counter()
+        time.sleep(0.1)
+    if sweep.returncode:
+        raise RuntimeError(sweep.stderr.read().decode())  # type: ignore[union-attr]
+    used = os.times()
+    seconds = time.perf_counter() - begin
+    return {
+        "wall, s": seconds,
+        "until the first trial, s": (ready or begin) - begin,
+        "sweep's own CPU-s": own,
+        "sweep's own CPU-s a trial": own / trials,
+        "trainings' CPU-s": used.children_user + used.children_system - own,
+    }
+
+
+def killed(folder: Path, trials: int, jobs: int, kills: int, seed: int) -> dict[str, int]:
+    """Run a sweep, killing it or its trainings, and return how many of each."""
+    chance = random.Random(seed)
+    done = {"driver": 0, "training": 0}
+    sweep = start(folder, trials, jobs)
+    due = time.monotonic() + chance.uniform(1.0, 8.0)
+    while True:
+        if sweep.poll() is not None:
+            if sweep.returncode == 0:
+                return done
+            if sweep.returncode != -signal.SIGKILL:
+                raise RuntimeError(sweep.stderr.read().decode())  # type: ignore[union-attr]
+            sweep = start(folder, trials, jobs)
+        if time.monotonic() > due and sum(done.values()) < kills:
+            due = time.monotonic() + chance.uniform(1.0, 8.0)
+            there = children(sweep.pid) if Path(f"/proc/{sweep.pid}").exists() else []
+            if there and chance.random() < 0.5:
+                os.kill(chance.choice(there), signal.SIGKILL)
+                done["training"] += 1
+            else:
+                sweep.kill()
+                done["driver"] += 1
+        time.sleep(0.05)
+
+
+def trials_of(folder: Path) -> list[dict[str, Any]]:
+    """Return the settings and figures of a sweep's trials."""
+    told = json.loads((folder / "sweep.json").read_text())["trials"]
+    return [{name: one[name] for name in ("number", "values", "state", "value", "each")} for one in told]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trials", type=int, default=40)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=0, help="of the kills")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    found: dict[str, Any] = {
+        "machine": f"{platform.processor()}, {os.cpu_count()} processors",
+        "trials": options.trials,
+    }
+    with tempfile.TemporaryDirectory() as place:
+        whole, again = Path(place) / "whole", Path(place) / "again"
+        found["undisturbed"] = undisturbed(whole, options.trials, options.jobs)
+        print(json.dumps(found, indent=2), flush=True)
+        if options.kills:
+            found["kills"] = killed(again, options.trials, options.jobs, options.kills, options.seed)
+            ours, theirs = trials_of(again), trials_of(whole)
+            found["the same trials"] = sum(a == b for a, b in zip(ours, theirs)) if len(ours) == len(theirs) else 0
+            print(json.dumps(found, indent=2), flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""`rlstack sweep`: trainings over settings and seeds, and what they say."""

@@ -1,0 +1,183 @@
+"""`rlstack sweep`: the command's options."""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+
+from rlstack.errors import UserError
+
+if TYPE_CHECKING:
+    from rlstack.bringup.sweep.plan import Plan
+    from rlstack.bringup.sweep.space import Range
+
+_TRIALS = 40
+"""By default."""
+_SWEEP_LOCK = "sweep.lock"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Train a recipe with other settings and several seeds, and find the best ones.
+
+    Each trial trains with the same seeds, in processes of this machine. The best trial's settings are then tested
+    against the recipe as it is, with seeds and held-out starts that no trial had. Ctrl-C ends it, and nothing is lost:
+    `rlstack sweep --resume FOLDER` goes on, with more trials, too.
+    """
+
+    recipe: tyro.conf.Positional[str] = ""
+    """The recipe: a name or a file."""
+    vary: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=RANGE ...")] = ()
+    """Settings and their ranges: learning_rate=log:1e-4:1e-2 envs=64:512 algorithm_settings.layer_norm=true,false; with
+    :POINTS at the end, that many points."""
+    set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE ...")] = ()
+    """Recipe fields that all trainings share, such as steps=500000."""
+    trials: int | None = None
+    """Number of trials; default: 40, of a grid all its points."""
+    seeds: int = 1
+    """Trainings of each trial; their mean counts."""
+    tests: int = 5
+    """Trainings in the test of the best settings, and as many of the recipe as it is; 0: no test."""
+    search: Literal["random", "tpe", "grid"] = "tpe"
+    """How settings are chosen: at random, by what did well before (tree-structured Parzen estimator), or all points."""
+    prune: Literal["none", "asha"] = "none"
+    """asha: end trials early whose evaluations fall behind (asynchronous successive halving). Which ones then depends
+    on the order in which trials run; all else does not."""
+    figure: str = "success"
+    """Figure of the best policy's evaluation, as in training.json."""
+    lower: bool = False
+    """Whether a lower figure is better, such as an error."""
+    constraint: Annotated[tuple[str, ...], tyro.conf.arg(metavar="FIGURE<=NUMBER ...")] = ()
+    """Bounds that the best trial must keep, of figures in training.json: cpu_seconds<=60 lost>=0.1"""
+    jobs: int = 0
+    """Trainings at a time; default: as many as there are processors for."""
+    seed: int = 0
+    """Of the settings that are drawn."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
+    """The sweep's folder, which must not exist yet; default: the next free sweeps/RECIPE-NNN."""
+    resume: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
+    """Go on with the sweep in a folder; only --trials and --jobs may be given besides."""
+
+    def run(self) -> int:
+        """Do the trials and the test, and print what they found."""
+        from rlstack.bringup.sweep.plan import read_plan, write_plan
+        from rlstack.files import check_folder, lock
+        from rlstack.training.command import import_torch
+        from rlstack.training.run_folder import new_folder
+
+        self._check()
+        import_torch()
+        if self.resume is not None:
+            folder, plan = self.resume, read_plan(self.resume)
+            plan = replace(plan, trials=self._count(plan.search, plan.ranges, plan.trials))
+        else:
+            plan = self._plan()
+            folder = self.out or new_folder(Path(self.recipe).stem, Path("sweeps"))
+            if folder.exists():
+                raise UserError(f"{folder} exists already: choose another --out, or go on with --resume {folder}.")
+            check_folder(folder.parent, "--out")
+        _check_study(plan)
+        if self.resume is None:
+            folder.mkdir(parents=True)
+        held = lock(
+            folder, _SWEEP_LOCK, f"Another sweep runs in {folder}: wait until it ends, or choose another --out."
+        )
+        try:
+            write_plan(folder, plan)
+            return self._run(folder.absolute(), plan)
+        finally:
+            os.close(held)
+
+    def _run(self, folder: Path, plan: Plan) -> int:
+        from rlstack.bringup.sweep.comparison import compare_best
+        from rlstack.bringup.sweep.report import BEST_RECIPE, PAGE, table, write_report
+        from rlstack.bringup.sweep.training_job import LocalWorkers
+        from rlstack.bringup.sweep.trials import Trials
+        from rlstack.progress import StageLines
+
+        jobs = self.jobs or plan.window
+        each = f"{plan.seeds} trainings" if plan.seeds > 1 else "a training"
+        print(f"Sweep of {plan.recipe.name} in {folder}: {plan.trials} trials of {each}, {jobs} at a time", flush=True)
+        workers, shown = LocalWorkers(jobs), StageLines()
+        trials = Trials(folder, plan, workers)
+        try:
+            outcomes = trials.run(plan.trials, lambda done, of: shown("trials", done, of))
+            best, test = trials.best(), None
+            write_report(folder, plan, outcomes, best, None, trials.study.importances())
+            if best is not None and plan.tests:
+                test = compare_best(folder, plan, best, workers, lambda done, of: shown("test, trainings", done, of))
+                write_report(folder, plan, outcomes, best, test, trials.study.importances())
+        except KeyboardInterrupt:
+            print(f"\nStopped; nothing is lost. Go on: rlstack sweep --resume {folder}", flush=True)
+            return 130
+        except UserError as error:
+            raise UserError(f"{error} Then go on with `rlstack sweep --resume {folder}`.") from error
+        finally:
+            workers.close()
+        print(table(plan, outcomes, test))
+        if best is None:
+            print("No trial is complete and keeps the constraints.")
+            return 1
+        print(f"Recipe:  {folder / BEST_RECIPE}\nReport:  {folder / PAGE}\nNext:    rlstack fly {folder / BEST_RECIPE}")
+        return 0
+
+    def _check(self) -> None:
+        """Refuse numbers that are not allowed, and options that do not go together."""
+        if (self.trials is not None and self.trials < 1) or self.seeds < 1 or self.tests < 0 or self.jobs < 0:
+            raise UserError("--trials and --seeds must be at least 1, --tests and --jobs at least 0.")
+        if self.resume is None and not (self.recipe and self.vary):
+            raise UserError(
+                "Name a recipe and what to vary: rlstack sweep quadrotor_hover --vary learning_rate=log:1e-4:1e-2"
+            )
+        if self.resume is not None:
+            usual = Sweep()
+            others = [name for name in vars(self) if name not in ("resume", "trials", "jobs")]
+            if changed := [name for name in others if getattr(self, name) != getattr(usual, name)]:
+                raise UserError(f"--resume: {', '.join(changed)} cannot be changed: begin a new sweep.")
+
+    def _plan(self) -> Plan:
+        from rlstack.bringup.sweep.plan import Plan, read_constraint
+        from rlstack.bringup.sweep.space import read_ranges, with_fields
+        from rlstack.training.recipe import load_recipe
+
+        recipe = with_fields(load_recipe(self.recipe), self.set)
+        ranges = read_ranges(self.vary, recipe)
+        usual = max(1, (os.cpu_count() or 1) // recipe.threads) if recipe.device == "cpu" else 1
+        return Plan(
+            recipe=recipe,
+            ranges=ranges,
+            search=self.search,
+            prune=self.prune,
+            trials=self._count(self.search, ranges, _TRIALS),
+            seeds=self.seeds,
+            tests=self.tests,
+            window=self.jobs or usual,
+            figure=self.figure,
+            lower=self.lower,
+            constraints=tuple(map(read_constraint, self.constraint)),
+            seed=self.seed,
+        )
+
+    def _count(self, search: str, ranges: Sequence[Range], usual: int) -> int:
+        """Return the number of trials."""
+        size = math.prod(max(len(one.values), 1) for one in ranges)
+        if search != "grid":
+            return self.trials or usual
+        if self.trials is not None and self.trials > size:
+            raise UserError(f"--trials: {self.trials} is not allowed: the grid has {size} points.")
+        return self.trials or size
+
+
+def _check_study(plan: Plan) -> None:
+    """Refuse a sweep that cannot begin, before its folder is made."""
+    from rlstack.bringup.sweep.study import STUDY, Study
+
+    with tempfile.TemporaryDirectory() as empty:
+        Study(Path(empty) / STUDY, plan.ranges, plan.search, plan.prune, plan.lower, plan.seed)

@@ -1,0 +1,79 @@
+"""The test after a sweep: its best settings and the recipe as it is, trained with seeds that no trial had.
+
+The held-out starts are others, too. Each look at the test's figures before more trials makes them tuning figures, so
+each test has new seeds, and the report says how many there were.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlstack.bringup.sweep.plan import TEST_SEED, Plan, figure
+from rlstack.bringup.sweep.training_job import Workers
+from rlstack.bringup.sweep.trials import OnDone, Outcome, job_of, run_jobs
+from rlstack.training.run_statistics import Estimate, interquartile_mean, probability_of_improvement
+
+BEST, AS_IS = "best", "recipe"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A test's figures.
+
+    Args:
+        number: Its number from 1; those before it were looked at before more trials.
+        trial: Number of the trial whose settings are tested.
+        scores: Figures of ``best`` and ``recipe``, one for each seed.
+        middle: Their interquartile means.
+        better: How probable it is that a training with the best settings is better than one of the recipe.
+        cpu_seconds: Mean of a training of each.
+    """
+
+    number: int
+    trial: int
+    scores: dict[str, tuple[float, ...]]
+    middle: dict[str, Estimate]
+    better: Estimate
+    cpu_seconds: dict[str, float]
+
+
+def compare_best(folder: Path, plan: Plan, best: Outcome, workers: Workers, on_done: OnDone) -> Comparison:
+    """Do the test of a sweep's best trial, or go on with it.
+
+    Raises:
+        UserError: A training fails.
+    """
+    number = _number(folder, best.number)
+    first = TEST_SEED + (number - 1) * plan.tests
+    place = folder / "tests" / f"{number}-trial-{best.number:04d}"
+    tried: dict[str, dict[str, Any]] = {BEST: best.values, AS_IS: {}}
+    jobs = {
+        name: [
+            job_of(place / name, f"seed-{seed}", plan.tuned(values, seed, selection=number))
+            for seed in range(first, first + plan.tests)
+        ]
+        for name, values in tried.items()
+    }
+    run_jobs([job for pair in zip(*jobs.values()) for job in pair], workers, on_done)
+    found = {name: [one for job in own if (one := job.figures()) is not None] for name, own in jobs.items()}
+    scores = {name: tuple(figure(one, plan.figure) for one in own) for name, own in found.items()}
+    sign = -1.0 if plan.lower else 1.0
+    ours, theirs = (sign * np.array(scores[name]) for name in (BEST, AS_IS))
+    return Comparison(
+        number=number,
+        trial=best.number,
+        scores=scores,
+        middle={name: interquartile_mean([np.array(own)]) for name, own in scores.items()},
+        better=probability_of_improvement([ours], [theirs]),
+        cpu_seconds={name: float(np.mean([one["cpu_seconds"] for one in own])) for name, own in found.items()},
+    )
+
+
+def _number(folder: Path, trial: int) -> int:
+    """Return the number of the test of a trial: the one that it has, or the next one."""
+    known = {int(k): int(of) for k, _, of in (one.name.split("-") for one in (folder / "tests").glob("*-trial-*"))}
+    return next((k for k, of in known.items() if of == trial), max(known, default=0) + 1)

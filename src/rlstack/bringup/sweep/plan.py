@@ -1,0 +1,159 @@
+"""What a sweep was asked for; it is kept in its folder, and a sweep goes on with the same plan only."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rlstack.bringup.sweep.space import Range, varied
+from rlstack.bringup.sweep.study import Prune, Search
+from rlstack.errors import UserError
+from rlstack.files import write_atomically, write_json
+from rlstack.training.recipe import Recipe, read_recipe, recipe_to_yaml
+
+PLAN, RECIPE = "plan.json", "recipe.yaml"
+TUNING_SEED, TEST_SEED = 1_000_000, 2_000_000
+"""First seeds of trials and of tests: no training by `--seed` of usual size shares one."""
+_COMPARED = re.compile(r"([\w.]+)\s*(<=|>=)\s*([-+.\deE]+)")
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A bound of a figure, which the best trial must keep.
+
+    Args:
+        figure: Its name, of the evaluation or of the training, such as ``cpu_seconds``.
+        most: Whether it is an upper bound.
+        bound: The bound.
+    """
+
+    figure: str
+    most: bool
+    bound: float
+
+    def over(self, value: float) -> float:
+        """Return by how much a figure is beyond it; 0 or less: within."""
+        return value - self.bound if self.most else self.bound - value
+
+    def __str__(self) -> str:
+        return f"{self.figure}{'<=' if self.most else '>='}{self.bound:g}"
+
+
+def read_constraint(text: str) -> Constraint:
+    """Return the constraint that ``--constraint`` gives, such as ``cpu_seconds<=30``.
+
+    Raises:
+        UserError: It is of another form.
+    """
+    found = _COMPARED.fullmatch(text.strip())
+    try:
+        if found:
+            return Constraint(found[1], found[2] == "<=", float(found[3]))
+    except ValueError:
+        pass
+    raise UserError(f"--constraint {text} is not understood: give FIGURE<=NUMBER or FIGURE>=NUMBER.")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A sweep.
+
+    Args:
+        recipe: What is trained, with the fields that all trainings share.
+        ranges: What is varied.
+        search, prune: How; see :class:`rlstack.bringup.sweep.study.Study`.
+        trials: How many; a sweep that goes on may have more.
+        seeds: Trainings of each trial.
+        tests: Trainings of the best settings, and of the recipe as it is, with seeds that no trial had.
+        window: Trials drawn at a time: a trial's settings follow from the outcomes of all but so many before it.
+        figure: What is compared, as in training.json's evaluation.
+        lower: Whether less of it is better.
+        constraints: Bounds that the best trial keeps.
+        seed: Of what is drawn.
+    """
+
+    recipe: Recipe[Any, Any]
+    ranges: tuple[Range, ...]
+    search: Search
+    prune: Prune
+    trials: int
+    seeds: int
+    tests: int
+    window: int
+    figure: str
+    lower: bool
+    constraints: tuple[Constraint, ...]
+    seed: int
+
+    def tuned(self, values: Mapping[str, Any], seed: int, selection: int = 0) -> Recipe[Any, Any]:
+        """Return a training's recipe.
+
+        Args:
+            values: The varied settings, by path.
+            seed: Of the training.
+            selection: Added to the seed of the held-out starts.
+        """
+        held_out = self.recipe.selection.seed + selection
+        return varied(self.recipe, {**values, "seed": seed, "selection.seed": held_out}, "The sweep's recipe")
+
+    def value(self, figures: Sequence[Mapping[str, Any]]) -> float:
+        """Return the mean of the figure over finished trainings (their training.json).
+
+        Raises:
+            UserError: They have none of that name.
+        """
+        return sum(figure(one, self.figure) for one in figures) / len(figures)
+
+    def over(self, figures: Sequence[Mapping[str, Any]]) -> list[float]:
+        """Return by how much the mean of each constrained figure is beyond its bound."""
+        return [
+            constraint.over(sum(figure(one, constraint.figure) for one in figures) / len(figures))
+            for constraint in self.constraints
+        ]
+
+    def kept(self) -> dict[str, Any]:
+        """Return it as plain data, but for the recipe."""
+        data = {name: part for name, part in vars(self).items() if name != "recipe"}
+        data |= {"ranges": [asdict(one) for one in self.ranges], "constraints": [asdict(c) for c in self.constraints]}
+        return dict(json.loads(json.dumps(data)))
+
+
+def figure(figures: Mapping[str, Any], name: str) -> float:
+    """Return a figure of a finished training: of its best policy's evaluation, or of the training itself.
+
+    Raises:
+        UserError: There is none.
+    """
+    evaluation = figures.get("evaluation", {})
+    found = evaluation.get(name, figures.get(name))
+    if isinstance(found, bool) or not isinstance(found, (int, float)):
+        own = [key for key, one in figures.items() if isinstance(one, (int, float)) and not isinstance(one, bool)]
+        raise UserError(f"A training has no figure {name}. It has: {', '.join([*evaluation, *own])}.")
+    return float(found)
+
+
+def write_plan(folder: Path, plan: Plan) -> None:
+    """Write a new sweep's plan into its folder."""
+    write_atomically(folder / RECIPE, recipe_to_yaml(plan.recipe))
+    write_json(folder / PLAN, plan.kept())
+
+
+def read_plan(folder: Path) -> Plan:
+    """Return the plan of the sweep in a folder.
+
+    Raises:
+        UserError: There is none, or it is damaged.
+    """
+    if not (folder / PLAN).is_file():
+        raise UserError(f"{folder} is no sweep: it has no {PLAN}.")
+    try:
+        data = json.loads((folder / PLAN).read_text(encoding="utf-8"))
+        data["ranges"] = tuple(Range(**{**one, "values": tuple(one["values"])}) for one in data["ranges"])
+        data["constraints"] = tuple(Constraint(**one) for one in data["constraints"])
+        return Plan(recipe=read_recipe(folder / RECIPE), **data)
+    except (ValueError, TypeError, KeyError) as error:
+        raise UserError(f"{folder / PLAN} is damaged ({error}): begin a new sweep.") from error

@@ -1,0 +1,223 @@
+"""What a sweep found: a table, sweep.json, best.yaml and a page with figures."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rlstack.bringup.sweep.comparison import AS_IS, BEST, Comparison
+from rlstack.bringup.sweep.plan import TUNING_SEED, Plan
+from rlstack.bringup.sweep.space import Range
+from rlstack.bringup.sweep.trials import Outcome
+from rlstack.errors import UserError
+from rlstack.files import write_atomically, write_json
+from rlstack.training.recipe import recipe_to_yaml
+from rlstack.verification.drawing import BAD, COLOURS, FAINT, draw_plots, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SUMMARY, BEST_RECIPE, PAGE = "sweep.json", "best.yaml", "sweep.html"
+SHOWN = 10
+"""Trials of the printed table."""
+_TEMPLATE = Path(__file__).with_name("page.html.jinja")
+
+
+def ranked(plan: Plan, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Return the trials, best first; those that do not count are last."""
+    sign = 1.0 if plan.lower else -1.0
+
+    def order(one: Outcome) -> tuple[bool, bool, float, int]:
+        return not one.counts, one.state != "complete", sign * (one.value or 0.0), one.number
+
+    return sorted(outcomes, key=order)
+
+
+def rows(plan: Plan, outcomes: Sequence[Outcome]) -> list[list[str]]:
+    """Return a table's rows, its header first."""
+    header = ["trial", *(one.name for one in plan.ranges), plan.figure, "seeds from", "to", "CPU-s", "state"]
+    found = [header]
+    for one in ranked(plan, outcomes):
+        ends = [f"{end:.4g}" for end in (min(one.each), max(one.each))] if one.each else ["-", "-"]
+        state = one.state
+        if one.state == "complete" and not one.counts:
+            broken = [str(bound) for bound, beyond in zip(plan.constraints, one.over) if beyond > 0.0]
+            state = f"not {', '.join(broken)}"
+        value = "-" if one.value is None else f"{one.value:.4g}"
+        settings = [_shown(one.values[r.path]) for r in plan.ranges]
+        found.append([str(one.number), *settings, value, *ends, f"{one.cpu_seconds:.0f}", state])
+    return found
+
+
+def table(plan: Plan, outcomes: Sequence[Outcome], test: Comparison | None) -> str:
+    """Return the best trials and the test as text."""
+    lines = rows(plan, outcomes)
+    left = len(lines) - 1 - SHOWN
+    text = _aligned(lines[: SHOWN + 1])
+    if left > 0:
+        text += f"\n... and {left} more"
+    return text if test is None else f"{text}\n\n{verdict(plan, test)}"
+
+
+def verdict(plan: Plan, test: Comparison) -> str:
+    """Return what the test says, in sentences."""
+    best, as_is = test.middle[BEST], test.middle[AS_IS]
+    looks = "" if test.number == 1 else f" It is test {test.number}: figures of those before it were known meanwhile."
+    few = "" if plan.tests > 2 else " Intervals of one or two trainings say nothing."
+    return (
+        f"Test with {plan.tests} new seeds and other held-out starts: {plan.figure} {best:.4g} with the settings of"
+        f" trial {test.trial}, {as_is:.4g} with the recipe as it is (interquartile means, 95%). One is better than"
+        f" the other with a probability of {test.better:.0%}; {test.cpu_seconds[BEST]:.0f} and"
+        f" {test.cpu_seconds[AS_IS]:.0f} CPU-seconds a training.{looks}{few}"
+    )
+
+
+def looked(plan: Plan, outcomes: Sequence[Outcome]) -> str:
+    """Return how often the tuning figures were looked at."""
+    trainings = sum(len(one.each) for one in outcomes)
+    return (
+        f"{len(outcomes)} trials of up to {plan.seeds} trainings chose the best one: {trainings} figures of seeds"
+        f" {TUNING_SEED} to {TUNING_SEED + plan.seeds - 1}, all on the same held-out starts. The best of so many is"
+        " too good by luck: quote the test's figures, not the trial's."
+    )
+
+
+def write_report(
+    folder: Path,
+    plan: Plan,
+    outcomes: Sequence[Outcome],
+    best: Outcome | None,
+    test: Comparison | None,
+    shares: Mapping[str, float],
+) -> None:
+    """Write the sweep's files.
+
+    Args:
+        folder: The sweep's folder.
+        plan: Its plan.
+        outcomes: Of its trials.
+        best: The best one, if any counts.
+        test: Its test, if there was one.
+        shares: What share of the differences each setting explains.
+
+    Raises:
+        UserError: Jinja2 or matplotlib is missing, or a file cannot be written.
+    """
+    data = {
+        "figure": plan.figure,
+        "trials": [asdict(one) for one in outcomes],
+        "best": None if best is None else best.number,
+        "importances": dict(shares),
+        "test": None if test is None else asdict(test),
+    }
+    write_json(folder / SUMMARY, data)
+    if best is not None:
+        tuned = plan.tuned(best.values, plan.recipe.seed)
+        write_atomically(folder / BEST_RECIPE, f"# Trial {best.number} of a sweep.\n{recipe_to_yaml(tuned)}")
+    try:
+        import jinja2
+    except ImportError as error:
+        raise UserError("The report needs Jinja2, which is not installed: pip install 'rlstack[view]'.") from error
+    caption = (
+        "Above: each line is a trial, through its settings to its figure; dark ones are better, grey ones ended early."
+        " Below: figures in the order of the trials with the best so far, and what share of the differences each"
+        " setting explains (PED-ANOVA, of those in the better tenth; few trials say little)."
+    )
+    sketches = [("trials", "Settings and figures", caption, lambda: _figure(plan, outcomes, shares))]
+    plots = [
+        {"title": plot.title, "caption": plot.caption, "data": base64.b64encode(plot.png).decode()}
+        for plot in draw_plots(sketches)
+    ]
+    header, *lines = rows(plan, outcomes)
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    page = environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
+        title=f"Sweep of {plan.recipe.name} for {Path(plan.recipe.robot).stem}: {len(outcomes)} trials",
+        verdict=verdict(plan, test) if test else "Not tested: train best.yaml with several seeds of your own.",
+        looked=looked(plan, outcomes),
+        header=header,
+        rows=lines,
+        failures=[f"Trial {one.number}: {one.why}" for one in outcomes if one.why],
+        plots=plots,
+    )
+    write_atomically(folder / PAGE, page, what="the report")
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _aligned(lines: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines)
+
+
+def _figure(plan: Plan, outcomes: Sequence[Outcome], shares: Mapping[str, float]) -> Figure:
+    figure = new_figure(10.0, 6.4)
+    grid = figure.add_gridspec(2, 2)
+    _parallel(figure.add_subplot(grid[0, :]), plan, outcomes)
+    _history(figure.add_subplot(grid[1, 0]), plan, outcomes)
+    bars = figure.add_subplot(grid[1, 1])
+    names = sorted(shares, key=lambda path: shares[path])
+    bars.barh([path.rpartition(".")[2] for path in names], [shares[path] for path in names], color=COLOURS[0])
+    bars.set(title="importance", xlabel="share of the differences", xlim=(0.0, 1.0))
+    return figure
+
+
+def _parallel(axes: Axes, plan: Plan, outcomes: Sequence[Outcome]) -> None:
+    """Draw parallel coordinates."""
+    complete = [one for one in outcomes if one.state == "complete" and one.value is not None]
+    values = [one.value for one in complete if one.value is not None]
+    low, high = (min(values), max(values)) if values else (0.0, 1.0)
+    span = high - low or 1.0
+    ends = [[_shown(value) for value in one.values] for one in plan.ranges]
+    for one in outcomes:
+        places = [_share(one.values[r.path], r, axis) for r, axis in zip(plan.ranges, ends)]
+        if one.value is None or one.state != "complete":
+            axes.plot(range(len(places)), places, color=FAINT, linewidth=0.8)
+            continue
+        good = (one.value - low) / span
+        good = 1.0 - good if plan.lower else good
+        axes.plot(
+            range(len(places) + 1), [*places, (one.value - low) / span], color=COLOURS[0], alpha=0.15 + 0.85 * good**2
+        )
+    axes.set_xticks(range(len(plan.ranges) + 1), [*(one.name for one in plan.ranges), plan.figure])
+    axes.set_yticks([])
+    axes.set(ylim=(-0.08, 1.08), title="settings and figure of each trial")
+    for k, (varied, axis) in enumerate(zip(plan.ranges, ends)):
+        axes.axvline(k, color=FAINT, linewidth=0.8)
+        bottom, top = (axis[0], axis[-1]) if axis else (f"{varied.low:.4g}", f"{varied.high:.4g}")
+        axes.text(k, -0.07, f" {bottom}", fontsize=8.0, va="bottom")
+        axes.text(k, 1.07, f" {top}", fontsize=8.0, va="top")
+    axes.axvline(len(plan.ranges), color=FAINT, linewidth=0.8)
+    axes.text(len(plan.ranges), -0.07, f" {low:.4g}", fontsize=8.0, va="bottom")
+    axes.text(len(plan.ranges), 1.07, f" {high:.4g}", fontsize=8.0, va="top")
+
+
+def _share(value: Any, one: Range, listed: Sequence[str]) -> float:
+    """Return where a value is on its setting's axis, from 0 to 1; ``listed`` are labels, if its values are listed."""
+    if listed:
+        return listed.index(_shown(value)) / (len(listed) - 1)
+    if one.log:
+        return float(np.log(value / one.low) / np.log(one.high / one.low))
+    return float((value - one.low) / (one.high - one.low))
+
+
+def _history(axes: Axes, plan: Plan, outcomes: Sequence[Outcome]) -> None:
+    """Draw the figures in the order of the trials."""
+    counted = [(one.number, one.value) for one in outcomes if one.counts and one.value is not None]
+    others = [(one.number, one.value) for one in outcomes if not one.counts and one.value is not None]
+    if counted:
+        best = (np.minimum if plan.lower else np.maximum).accumulate([value for _, value in counted])
+        axes.step([k for k, _ in counted], best, where="post", color=COLOURS[0], label="best so far")
+        axes.plot(*zip(*counted), "o", color=COLOURS[0], markersize=3.5, label="complete")
+    if others:
+        axes.plot(*zip(*others), "x", color=BAD, markersize=4.0, label="ended early, or beyond a bound")
+    axes.set(title="in order", xlabel="trial", ylabel=plan.figure)
+    if counted or others:
+        axes.legend(loc="best")
