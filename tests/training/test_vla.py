@@ -203,7 +203,7 @@ def test_accumulated_gradients_are_those_of_the_whole_batch() -> None:
 @pytest.mark.parametrize(
     ("algorithm", "settings"),
     [
-        (VLAPPO, VLAPPOSettings(network=SMALL, rollout=3, warm_up=1, batch=8, kl=0.1, progress=0.5)),
+        (VLAPPO, VLAPPOSettings(network=SMALL, rollout=3, warm_up=1, batch=8, kl=0.1, progress=0.5, fixed_eyes=True)),
         (
             VLAGRPO,
             VLAGRPOSettings(network=SMALL, head="flow", exploration="sde_step", group=2, batch=8, curriculum=True),
@@ -241,6 +241,8 @@ def test_goes_on_from_a_run_and_resumes_exactly(
     other.open(None)
     assert other.iterate(0.5).logged() == after
     torch.testing.assert_close([*one.policy.parameters()], [*other.policy.parameters()])
+    seen = one.environment.observe()[0]
+    torch.testing.assert_close(one.actor().plan(seen), one.policy.eval().plan(seen))
 
 
 def test_an_expert_corrects_the_policys_own_trials_and_a_run_resumes_exactly(tmp_path: Path) -> None:
@@ -349,6 +351,8 @@ def test_refuses_what_it_cannot_go_on_from(tmp_path: Path, monkeypatch: pytest.M
         opened(VLAPPOSettings(network=SMALL, pretrained=str(tmp_path / "other")))
     with pytest.raises(UserError, match="exploration: sde is not allowed with a head that is no flow"):
         opened(VLAPPOSettings(network=SMALL, exploration="sde", pretrained=run))
+    with pytest.raises(UserError, match="fixed_eyes: true is not allowed with places is above 0"):
+        opened(VLAPPOSettings(network=SMALL, fixed_eyes=True, places=0.3, pretrained=run))
     with pytest.raises(UserError, match="group: 3 is not allowed"):
         VLAGRPO(VLAGRPOSettings(network=SMALL, group=3), environment(4))
     env = environment(1)

@@ -99,7 +99,9 @@ class FineTuning:
 
     def actor(self) -> Actor:
         """Return a copy of the current actor."""
-        return self.policy.copied().eval().requires_grad_(False)
+        one = self.policy.copied().eval().requires_grad_(False)
+        one.fixed_eyes = False  # a file has one graph, from images on
+        return one
 
     def state_dict(self) -> dict[str, Any]:
         """Return policy, environment and random state."""

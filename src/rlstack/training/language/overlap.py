@@ -194,8 +194,13 @@ def policy_gradient(
     """Return the updates of a policy, in this process or in one of their own; choose how its actions are sampled.
 
     Raises:
-        UserError: Its head cannot be sampled so.
+        UserError: Its head cannot be sampled so, or its eyes cannot be fixed.
     """
     policy.head.explore_by(settings.exploration)
+    if settings.fixed_eyes:
+        if settings.places or policy.grounded is None:
+            why = "places is above 0: what is seen would have to learn" if settings.places else "a checkpoint's network"
+            raise UserError(f"algorithm_settings: fixed_eyes: true is not allowed with {why}.")
+        policy.fix_eyes()
     kind = OverlappedPolicyGradient if settings.overlap else PolicyGradient
     return kind(settings, policy, generator)

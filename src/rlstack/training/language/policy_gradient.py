@@ -49,6 +49,8 @@ class PolicyGradientSettings:
     places: float = value(0.0, at_least=0.0)
     """Weight of the loss on where the object is in the images of its own trials, which only the simulator knows; not
     with a checkpoint's network."""
+    fixed_eyes: bool = False
+    """Whether what is seen in images stays as it is: updates are cheaper, and few trials cannot unteach it."""
     exploration: Exploration = "noise"
     """How the head ``flow`` is sampled: learned noise in each of its steps, a stochastic differential equation with the
     flow's own distribution, or one random step of that for each chunk, which is cheaper to learn from."""
