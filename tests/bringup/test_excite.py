@@ -17,6 +17,7 @@ from rlstack.identification.identify import identify
 from rlstack.identification.information import information
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies.released import find_policy
+from rlstack.robots import load_robot
 
 CRAZYFLIE = load_quadrotor("crazyflie")
 KNOWN = {"mass": CRAZYFLIE.body.mass_kg}
@@ -100,3 +101,41 @@ def test_motions_that_leave_the_limits_are_left_out(policy: Path) -> None:
     ]
     assert rehearsal.run(far, 10.0) is None
     rehearsal.close()
+
+
+@pytest.mark.parametrize(
+    ("robot", "policy", "rates"),
+    [
+        ("turtlebot3_burger", "base_navigation", {"odom": 30.0, "joint_states": 30.0, "cmd_vel": 10.0}),
+        ("panda", "arm_reach", {"joint_states": 100.0, "cmd/joints": 20.0}),
+    ],
+)
+def test_bases_and_arms_are_rehearsed_at_the_rates_of_their_sensors(
+    robot: str, policy: str, rates: dict[str, float]
+) -> None:
+    deployment = deployment_of(load_robot(robot))
+    rehearsal = Rehearsal(deployment, find_policy(policy), seed=0)
+    recorded = rehearsal.run(deployment.exciting_goals(2.0, np.random.default_rng(2)), 2.0)
+    rehearsal.close()
+    assert recorded is not None
+    for topic, rate_hz in rates.items():
+        assert recorded.tracks[topic].period_s == pytest.approx(1.0 / rate_hz)
+
+
+def test_goals_of_bases_and_arms_stay_where_there_is_room() -> None:
+    base, arm, small = (deployment_of(load_robot(name)) for name in ("turtlebot3_burger", "panda", "so100"))
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        for step in base.exciting_goals(20.0, rng):
+            assert np.linalg.norm(step.position[:2]) < 1.0 + 1e-9 and 0.0 <= step.at_s < 20.0
+        for one in (arm, small):
+            low, high = (np.array(getattr(one.robot.limits, f"workspace_{end}_m")) for end in ("min", "max"))
+            steps = one.exciting_goals(20.0, rng)
+            assert len(steps) > 8 and [step.at_s for step in steps] == sorted(step.at_s for step in steps)
+            for step in steps[1:-1]:
+                assert (np.array(step.position) > low).all() and (np.array(step.position) < high).all()
+    assert base.is_safe({"position": np.zeros(3)}) and not base.is_safe({"position": np.array([2.0, 0.0, 0.0])})
+    still = np.array([drive.rest for drive in arm.robot.drives])
+    fast = np.full(len(still), 9.0)
+    assert arm.is_safe({"joint_position": still, "joint_velocity": 0.0 * fast})
+    assert not arm.is_safe({"joint_position": still, "joint_velocity": fast})

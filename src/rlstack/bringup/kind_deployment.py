@@ -258,8 +258,8 @@ class KindDeployment:
             UserError: Robots of this kind have none.
         """
         raise UserError(
-            f"rlstack excite is for quadrotors so far: {self.robot.name} is a {self.robot.kind}. Record the motions"
-            " that `rlstack identify` names."
+            f"rlstack excite is for quadrotors, bases and arms so far: {self.robot.name} is a {self.robot.kind}. Record"
+            " the motions that `rlstack identify` names."
         )
 
     def rehearsal_start(self) -> Mapping[str, Any] | None:

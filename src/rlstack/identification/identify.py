@@ -187,7 +187,7 @@ def identify(
         if widths:  # a fit without what is not told: intervals still allow for that
             halves = {k: max(half, widths[k]) for k, half in halves.items()}
         partners = [] if widths else _in_proportion(model, halves)
-        untold = partners or ([] if widths else _untold(model, halves, estimated))
+        untold = partners or _untold(model, halves, estimated)
         estimated[untold] = values[untold]
         absurd = [] if partners else _impossible(model, {k: halves[k] for k in free if k not in untold}, estimated)
         if untold := untold + absurd:

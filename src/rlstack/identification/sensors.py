@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from rlstack.arrays import Array
 from rlstack.identification.fit import Fit
 from rlstack.identification.inertial import Against, forces_against, rates_against
 from rlstack.identification.motion_model import Z90, Channel, Edit, Estimate, MotionModel, Parameter, Place, Windows
-from rlstack.identification.recorded import Recorded
+from rlstack.identification.recorded import Recorded, Track
 from rlstack.identification.white_noise import calm, white_noise
 from rlstack.robots import RobotSpec, Sensor
 
@@ -181,16 +182,27 @@ def _imu(robot: RobotSpec, recordings: Sequence[Recorded]) -> list[Estimate]:
         pieces = _pieces([(imu.time_s, imu.values[signal]) for _, imu in tracks])
         parameter = _parameter(robot, "imu", f"{name}_noise", unit)
         if pieces is None:
-            found.append(_kept(parameter, f"the recording has fewer than {_LEAST_READINGS} readings in {_PIECE_S:g} s"))
+            found.append(_kept(parameter, _FEW))
         else:
             found.append(_noise(parameter, calm(pieces), IMU_NOISE_METHOD))
-    rates = [rates_against(odom, imu.time_s, imu.values["imu_angular_velocity"]) for odom, imu in tracks]
-    delay = _delay(robot, rates)
+    rates = [_rates(odom, imu) for odom, imu in tracks]
+    delay = _delay(robot, rates, often=pieces is not None)
     late = delay.value if delay.verdict == "told" else None
     forces = [forces_against(odom, imu.time_s, imu.values["linear_acceleration"], late) for odom, imu in tracks]
     for (name, _, unit), off in zip(_IMU, (rates, forces)):
         found.append(_bias(_parameter(robot, "imu", f"{name}_bias", unit), name, off))
     return [*found, delay]
+
+
+def _rates(odom: Track, imu: Track) -> Against | None:
+    """Compare the gyroscope with the odometry; a delay that every second reading tells otherwise is no surer."""
+    rates = imu.values["imu_angular_velocity"]
+    every, second = (rates_against(odom, imu.time_s[::step], rates[::step]) for step in (1, 2))
+    if every is None or second is None:
+        return None
+    deviation = every.deviation.copy()
+    deviation[3] = math.hypot(deviation[3], every.delay_s - second.delay_s)
+    return replace(every, deviation=deviation)
 
 
 def _pieces(readings: Sequence[tuple[Array, Array]]) -> Array | None:
@@ -225,13 +237,16 @@ def _bias(parameter: Parameter, name: str, found: Sequence[Against | None]) -> E
     return Estimate(parameter, value, (ends[0], ends[1]), "told", f"it was {seen} {parameter.unit}", BIAS_METHOD)
 
 
+_FEW = f"the recording has fewer than {_LEAST_READINGS} readings in {_PIECE_S:g} s"
 _SHORT = "too little of both sensors is recorded at once: record half a minute"
 
 
-def _delay(robot: RobotSpec, found: Sequence[Against | None]) -> Estimate:
-    """Return how much later than the odometry the IMU measures."""
+def _delay(robot: RobotSpec, found: Sequence[Against | None], *, often: bool) -> Estimate:
+    """Return how much later than the odometry the IMU measures; not ``often``: motion between readings is unknown."""
     parameter = _parameter(robot, "imu", "delay", "s")
     told = [one for one in found if one is not None]
+    if not often:
+        return _kept(parameter, _FEW)
     if not told:
         return _kept(parameter, _SHORT)
     weight = np.array([1.0 / (one.deviation[3] ** 2 + _DELAY_FLOOR_S**2) for one in told])

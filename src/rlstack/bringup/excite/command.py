@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Excite(FlightOptions):
-    """Fly the motion that tells most of a robot's numbers, and record it for `rlstack identify`.
+    """Fly, or drive, the motion that tells most of a robot's numbers, and record it for `rlstack identify`.
 
     Motions of goals that step within the fence are drawn and rehearsed in MuJoCo with the policy and the robot file;
     the one whose recording would tell the parameters best is flown through the guard, like any deployment, and

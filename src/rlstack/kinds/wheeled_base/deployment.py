@@ -26,6 +26,7 @@ from rlstack.bringup.rviz import PLUGINS, map_display, points_display, topic_pro
 from rlstack.control.navigation import EXPLORER, PLANNERS
 from rlstack.errors import UserError, unknown_name
 from rlstack.interfaces import topics
+from rlstack.interfaces.backend import Signals
 from rlstack.interfaces.signals import SENSED
 from rlstack.kinds.wheeled_base.guard_fallback import STOP
 from rlstack.kinds.wheeled_base.spec import WheeledBase
@@ -51,6 +52,12 @@ HOLD_S, ARRIVES_S = 8.0, 6.0
 after which the distance from it counts."""
 
 
+_DRIVES = ("straight", "back", "turn", "anywhere")
+"""Families of steps that excite."""
+_FREE_M = 1.0
+"""Radius of the circle about the start in which these goals are; half as much again should be free."""
+
+
 class WheeledBaseDeployment(KindDeployment):
     """See :class:`rlstack.bringup.kind_deployment.KindDeployment`."""
 
@@ -60,6 +67,7 @@ class WheeledBaseDeployment(KindDeployment):
         "start_height_m",
         "odometry",
     }
+    EXCITES = True
     robot: WheeledBase
 
     def goal_steps(self, seconds: float, seed: int) -> list[GoalStep]:
@@ -74,6 +82,30 @@ class WheeledBaseDeployment(KindDeployment):
             place = np.clip(place, -reach, reach)
             steps.append(GoalStep(k * HOLD_S, (float(place[0]), float(place[1]), height), turn, ARRIVES_S))
         return steps
+
+    def exciting_goals(self, seconds: float, rng: np.random.Generator) -> list[GoalStep]:
+        """Return goals straight on or back, to turn to, or anywhere, at a pace of their own: many are never reached."""
+        limits, height = self.robot.limits, float(self.robot.rest_height_m)
+        pace = float(rng.uniform(1.5, 6.0))
+        reach = min(1.5 * pace * limits.linear_velocity_m_s, _FREE_M)
+        shares = rng.dirichlet(np.full(len(_DRIVES), 0.7))
+        place, heading, at_s, steps = np.zeros(2), 0.0, 0.0, []
+        while at_s < seconds:
+            drive = _DRIVES[rng.choice(len(_DRIVES), p=shares)]
+            turn = {"straight": 0.0, "back": math.pi}.get(drive, float(rng.uniform(-math.pi, math.pi)))
+            heading += turn
+            if drive != "turn":
+                place = place + reach * float(rng.uniform(0.5, 1.0)) * np.array([math.cos(heading), math.sin(heading)])
+                place *= min(1.0, _FREE_M / max(float(np.linalg.norm(place)), 1e-9))
+            steps.append(GoalStep(at_s, (float(place[0]), float(place[1]), height), heading))
+            at_s += pace * float(rng.uniform(0.7, 1.3))
+        return steps
+
+    def is_safe(self, signals: Signals) -> bool:
+        """Return whether it is near the start and inside the fence; the guard limits its speeds."""
+        limits, place = self.robot.limits, np.asarray(signals["position"])[:2]
+        inside = (place > limits.geofence_min_m).all() and (place < limits.geofence_max_m).all()
+        return bool(inside and np.linalg.norm(place) < 1.5 * _FREE_M)
 
     def goals(self, group: RobotGroup, goal: Sequence[float] | None) -> list[Point]:
         """Return the given goal on the floor, the world's goal if there is one robot, or each robot's own place."""
