@@ -1,6 +1,6 @@
 """Adaptation in flight, measured: a simulated Crazyflie that differs from its file, flown by `up deploy --adapt`.
 
-The simulator (MuJoCo; in lock step, so that a busy machine delays no command, unless ``--real-time``) has another robot
+The simulator (MuJoCo; in lock step, so that a busy machine delays no command, unless ``--pace``) has another robot
 file than policy and guard, or its first motor weakens in the hover. Flown is the released policy; what the adaptation
 says is printed with the robot's time and the wall's, and the distance from the goal over the last seconds before and
 after the swap. Then the policies fly held-out starts of the batch simulator on the changed robot: the one of the file,
@@ -90,7 +90,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--load", type=float, default=1.0, help="mass over the file's")
     parser.add_argument("--motor", type=float, default=1.0, help="thrust of its first motor over the file's")
-    parser.add_argument("--real-time", action="store_true", help="instead of in lock step")
+    parser.add_argument("--pace", type=float, help="seconds of the robot a second, 1 is real time; default: lock step")
     parser.add_argument("--policy", default="quadrotor_hover")
     parser.add_argument("--trained", type=Path, help="a policy that was trained for the changed robot")
     parser.add_argument("--seed", type=int, default=0)
@@ -105,9 +105,8 @@ def main() -> None:
     heavier = Edit(("body", "mass_kg"), given.load * load_robot("crazyflie").body.mass_kg, "")
     real.write_text(edited(text, [heavier]))
     changed.write_text(edited(text, [heavier, Edit(("rotors", 0, "thrust_factor"), given.motor, "", adds=True)]))
-    system = checked_deployment(
-        given.policy, "crazyflie", adapt=True, lock_step=not given.real_time, noise_seed=given.seed
-    )
+    pace: dict[str, Any] = {"real_time_factor": given.pace} if given.pace else {"lock_step": True}
+    system = checked_deployment(given.policy, "crazyflie", adapt=True, **pace, noise_seed=given.seed)
     system = with_other_robot(system, str(real))
     from rlstack.nodes.runtime import prepare_environment
 
