@@ -15,7 +15,7 @@ from rlstack.errors import UserError, unknown_name
 from rlstack.identification.fit import Fit, fit
 from rlstack.identification.gap import Gap, gap_of
 from rlstack.identification.motion_model import COMMANDS, Z90, Estimate, KindIdentification, MotionModel, Windows
-from rlstack.identification.recorded import Recorded, read_recording
+from rlstack.identification.recorded import SHORTEST_S, Recorded, read_recording
 from rlstack.identification.sensors import sensor_estimates
 from rlstack.identification.shooting import CYCLE_S, HELD_OUT_S, Shooting, kept_windows, windows_of
 from rlstack.kinds import find_kind
@@ -91,8 +91,10 @@ class Identification:
         return said + self.model.notes(self.values)
 
 
-def read_all(robot: RobotSpec, bags: Sequence[Any], namespace: str = "") -> list[Recorded]:
-    """Read what a robot's identification needs from bags.
+def read_all(
+    robot: RobotSpec, bags: Sequence[Any], namespace: str = "", shortest_s: float = SHORTEST_S
+) -> list[Recorded]:
+    """Read what a robot's identification needs from bags of at least so many seconds.
 
     Raises:
         UserError: The robot cannot be identified, or see :func:`rlstack.identification.recorded.read_recording`.
@@ -100,7 +102,7 @@ def read_all(robot: RobotSpec, bags: Sequence[Any], namespace: str = "") -> list
     kind: KindIdentification = find_kind(robot.kind).load("identification")
     kind.check(robot)
     how: dict[str, Any] = {"reference": kind.signals[0], "names": kind.names(robot), "optional": kind.optional}
-    how["readers"] = kind.readers(robot)
+    how |= {"readers": kind.readers(robot), "shortest_s": shortest_s}
     return [read_recording(bag, kind.signals, namespace=namespace, **how) for bag in bags]
 
 

@@ -101,6 +101,7 @@ def read_recording(
     optional: Collection[str] = (),
     readers: Mapping[str, Callable[[Any], Array]] | None = None,
     namespace: str = "",
+    shortest_s: float = SHORTEST_S,
 ) -> Recorded:
     """Read a robot's signals and commands from a bag, as far as it can be read.
 
@@ -112,6 +113,7 @@ def read_recording(
         optional: Signals that may be missing.
         readers: How signals that are more than a field are read from their messages.
         namespace: Namespace of the robot; empty: the only one with the reference's topic.
+        shortest_s: Least duration.
 
     Raises:
         UserError: A topic is missing or has no messages, its messages are those of another robot or type, clocks drift
@@ -169,9 +171,9 @@ def read_recording(
             raise UserError(f"{path} has no messages on {space}/{topic} that say anything.")
     tracks, said = _on_one_clock({t: r for t, r in rows.items() if len(r.values) > 1}, clock, wanted, path, ticks)
     recorded = Recorded(path, tracks, (*notes, *said))
-    if recorded.tracks[clock].time_s[-1] < SHORTEST_S:
+    if recorded.tracks[clock].time_s[-1] < shortest_s:
         has = f"{recorded.tracks[clock].time_s[-1]:.1f} s of {space}/{clock}"
-        raise UserError(f"{path} has {has}, and at least {SHORTEST_S:g} s are needed. {' '.join(notes)}".strip())
+        raise UserError(f"{path} has {has}, and at least {shortest_s:g} s are needed. {' '.join(notes)}".strip())
     return recorded
 
 

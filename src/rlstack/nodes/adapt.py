@@ -41,6 +41,9 @@ _POLL_S = 0.1
 _WINDOW_S = 3.0
 """Flight that is looked at: 1 s in which the rotors' speeds become known, and 2 s to fit."""
 
+LEAST_WINDOW_S = _WINDOW_S - 0.1
+"""Least of it that is looked at."""
+
 _LOOK_S, _SOON_S = 2.0, 1.0
 """Time between two looks, and before one that is to confirm a change."""
 
@@ -149,7 +152,7 @@ class AdaptNode(ManagedNode):
         if process.busy or self._wanted is not None or not newest:
             return
         now_s = header_stamp(newest[-1].data) / NANOSECONDS
-        full = now_s - header_stamp(newest[0].data) / NANOSECONDS >= _WINDOW_S - 0.1
+        full = now_s - header_stamp(newest[0].data) / NANOSECONDS >= LEAST_WINDOW_S
         if full and not 0.0 <= now_s - self._looked_s < self._again_s:
             self._looked_s = now_s
             messages = [message for heard in self._heard.values() for message in heard]

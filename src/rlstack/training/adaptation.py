@@ -18,6 +18,7 @@ from rlstack.identification.identify import identify, read_all
 from rlstack.identification.kind_adaptation import Told
 from rlstack.identification.recorded import Recorded
 from rlstack.identification.robot_file import edited, moved_model, source_text
+from rlstack.identification.shooting import WASHOUT_S
 from rlstack.kinds import find_kind
 from rlstack.policies import Policy, load_policy
 from rlstack.policies.record import RECORD_NAME
@@ -85,7 +86,8 @@ class Adapter:
         bag = self.folder / _FLIGHT  # only that of an adaptation is kept, there
         shutil.rmtree(bag, ignore_errors=True)
         _write(bag, messages)
-        return self.told(read_all(self.robot, [bag], self.origin.namespace.strip("/")))
+        space = self.origin.namespace.strip("/")
+        return self.told(read_all(self.robot, [bag], space, shortest_s=LEAST_FLIGHT_S + WASHOUT_S))
 
     def told(self, recordings: Sequence[Recorded]) -> Told:
         """Return what some seconds of flight tell of the robot.
