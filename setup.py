@@ -70,6 +70,8 @@ EXTRAS = {
     "aim": ['aim>=3.29; python_version < "3.13"'],
     # search of settings: Optuna's samplers, pruners and storage in a file, by ask and tell: rlstack runs the trials
     "sweep": ["optuna>=5", "jinja2>=3.1", "matplotlib>=3.9", "scipy>=1.13"],
+    # sweeps over the machines of a cluster: tasks, their machines' loss, resources; 310 MB, so in none of the others
+    "ray": ["ray>=2.50,<3"],
     # classical planners of bases and the people tracker: assignment, distance transforms
     "navigation": ["scipy>=1.13"],
     # the fastest line around a race track, against which laps are measured, as a nonlinear programme
@@ -172,7 +174,7 @@ EXTRAS = {
         "usd-core>=24.5",  # what stands in for Isaac Sim in the tests reads real USD stages with it
     ],
 }  # fmt: skip
-USERS = [name for name in EXTRAS if name not in ("dev", "docs", "wandb", "mlflow", "aim")]
+USERS = [name for name in EXTRAS if name not in ("dev", "docs", "wandb", "mlflow", "aim", "ray")]
 EXTRAS["all"] = sorted({requirement for name in USERS for requirement in EXTRAS[name]})
 
 

@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import Any
 
 TICKS = os.sysconf("SC_CLK_TCK")
+WAIT_S = 2.0, 25.0
+"""Between two kills: some come while the sweep starts, most while trainings run."""
 VARY = ("learning_rate=log:1e-4:1e-2", "envs=8,16")
 
 
@@ -76,7 +78,7 @@ def killed(folder: Path, trials: int, jobs: int, kills: int, seed: int) -> dict[
     chance = random.Random(seed)
     done = {"driver": 0, "training": 0}
     sweep = start(folder, trials, jobs)
-    due = time.monotonic() + chance.uniform(1.0, 8.0)
+    due = time.monotonic() + chance.uniform(*WAIT_S)
     while True:
         if sweep.poll() is not None:
             if sweep.returncode == 0:
@@ -85,9 +87,9 @@ def killed(folder: Path, trials: int, jobs: int, kills: int, seed: int) -> dict[
                 raise RuntimeError(sweep.stderr.read().decode())  # type: ignore[union-attr]
             sweep = start(folder, trials, jobs)
         if time.monotonic() > due and sum(done.values()) < kills:
-            due = time.monotonic() + chance.uniform(1.0, 8.0)
+            due = time.monotonic() + chance.uniform(*WAIT_S)
             there = children(sweep.pid) if Path(f"/proc/{sweep.pid}").exists() else []
-            if there and chance.random() < 0.5:
+            if there and chance.random() < 0.7:
                 os.kill(chance.choice(there), signal.SIGKILL)
                 done["training"] += 1
             else:

@@ -27,9 +27,9 @@ _SWEEP_LOCK = "sweep.lock"
 class Sweep:
     """Train a recipe with other settings and several seeds, and find the best ones.
 
-    Each trial trains with the same seeds, in processes of this machine. The best trial's settings are then tested
-    against the recipe as it is, with seeds and held-out starts that no trial had. Ctrl-C ends it, and nothing is lost:
-    `rlstack sweep --resume FOLDER` goes on, with more trials, too.
+    Each trial trains with the same seeds, in processes of this machine or of a Ray cluster. The best trial's settings
+    are then tested against the recipe as it is, with seeds and held-out starts that no trial had. Ctrl-C ends it, and
+    nothing is lost: `rlstack sweep --resume FOLDER` goes on, with more trials, too.
     """
 
     recipe: tyro.conf.Positional[str] = ""
@@ -58,12 +58,14 @@ class Sweep:
     """Bounds that the best trial must keep, of figures in training.json: cpu_seconds<=60 lost>=0.1"""
     jobs: int = 0
     """Trainings at a time; default: as many as there are processors for."""
+    ray: Annotated[str, tyro.conf.arg(metavar="ADDRESS")] = ""
+    """Train on a Ray cluster: local starts one of this machine; ray://HOST:10001 or auto. Default: without Ray."""
     seed: int = 0
     """Of the settings that are drawn."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
     """The sweep's folder, which must not exist yet; default: the next free sweeps/RECIPE-NNN."""
     resume: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
-    """Go on with the sweep in a folder; only --trials and --jobs may be given besides."""
+    """Go on with the sweep in a folder; only --trials, --jobs and --ray may be given besides."""
 
     def run(self) -> int:
         """Do the trials and the test, and print what they found."""
@@ -92,11 +94,14 @@ class Sweep:
         try:
             write_plan(folder, plan)
             return self._run(folder.absolute(), plan)
+        except UserError as error:
+            raise UserError(f"{error} Then go on with `rlstack sweep --resume {folder}`.") from error
         finally:
             os.close(held)
 
     def _run(self, folder: Path, plan: Plan) -> int:
         from rlstack.bringup.sweep.comparison import compare_best
+        from rlstack.bringup.sweep.ray_workers import RayWorkers
         from rlstack.bringup.sweep.report import BEST_RECIPE, PAGE, table, write_report
         from rlstack.bringup.sweep.training_job import LocalWorkers
         from rlstack.bringup.sweep.trials import Trials
@@ -105,7 +110,8 @@ class Sweep:
         jobs = self.jobs or plan.window
         each = f"{plan.seeds} trainings" if plan.seeds > 1 else "a training"
         print(f"Sweep of {plan.recipe.name} in {folder}: {plan.trials} trials of {each}, {jobs} at a time", flush=True)
-        workers, shown = LocalWorkers(jobs), StageLines()
+        workers = RayWorkers(self.ray, jobs, folder) if self.ray else LocalWorkers(jobs)
+        shown = StageLines()
         trials = Trials(folder, plan, workers)
         try:
             outcomes = trials.run(plan.trials, lambda done, of: shown("trials", done, of))
@@ -117,8 +123,6 @@ class Sweep:
         except KeyboardInterrupt:
             print(f"\nStopped; nothing is lost. Go on: rlstack sweep --resume {folder}", flush=True)
             return 130
-        except UserError as error:
-            raise UserError(f"{error} Then go on with `rlstack sweep --resume {folder}`.") from error
         finally:
             workers.close()
         print(table(plan, outcomes, test))
@@ -138,7 +142,7 @@ class Sweep:
             )
         if self.resume is not None:
             usual = Sweep()
-            others = [name for name in vars(self) if name not in ("resume", "trials", "jobs")]
+            others = [name for name in vars(self) if name not in ("resume", "trials", "jobs", "ray")]
             if changed := [name for name in others if getattr(self, name) != getattr(usual, name)]:
                 raise UserError(f"--resume: {', '.join(changed)} cannot be changed: begin a new sweep.")
 

@@ -72,8 +72,8 @@ def verdict(plan: Plan, test: Comparison) -> str:
     few = "" if plan.tests > 2 else " Intervals of one or two trainings say nothing."
     return (
         f"Test with {plan.tests} new seeds and other held-out starts: {plan.figure} {best:.4g} with the settings of"
-        f" trial {test.trial}, {as_is:.4g} with the recipe as it is (interquartile means, 95%). One is better than"
-        f" the other with a probability of {test.better:.0%}; {test.cpu_seconds[BEST]:.0f} and"
+        f" trial {test.trial}, {as_is:.4g} with the recipe as it is (interquartile means, 95%). A training with"
+        f" these settings is better with a probability of {test.better:.0%}; {test.cpu_seconds[BEST]:.0f} and"
         f" {test.cpu_seconds[AS_IS]:.0f} CPU-seconds a training.{looks}{few}"
     )
 

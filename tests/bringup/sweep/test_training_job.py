@@ -1,0 +1,93 @@
+"""Real trainings of a sweep: one that is killed goes on; on a Ray cluster; on a machine without the sweep's folder."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rlstack.bringup.sweep import training_job
+from rlstack.bringup.sweep.ray_workers import RayWorkers, _train
+from rlstack.bringup.sweep.training_job import Job, LocalWorkers, check_room
+from rlstack.bringup.sweep.trials import job_of, run_jobs
+from rlstack.errors import UserError
+from rlstack.training.recipe import load_recipe
+
+needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed: rlstack[ray]")
+
+
+def short(folder: Path) -> Job:
+    recipe = load_recipe("quadrotor_hover")
+    selection = replace(recipe.selection, episodes=8)
+    return job_of(folder, "run", replace(recipe, steps=512, envs=8, selection=selection))
+
+
+def ignored(done: int, count: int) -> None:
+    pass
+
+
+@pytest.mark.integration
+def test_a_training_that_is_killed_goes_on(tmp_path: Path) -> None:
+    job, workers = short(tmp_path), LocalWorkers(1)
+    workers.start(job)
+    assert not workers.free()
+    [(_, process)] = workers._running.values()
+    end = time.monotonic() + 60.0
+    while not (job.folder / "checkpoint.pt").is_file():
+        assert time.monotonic() < end, job.why()
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    while not (ended := workers.ended()):
+        time.sleep(0.02)
+    assert ended == [(job, -signal.SIGKILL)] and job.figures() is None and "--resume" in job.command()
+    run_jobs([job], workers, ignored)
+    assert job.figures()["finished"] and len(job.evaluations()) >= 1 and workers.free()
+
+
+def test_a_disk_that_is_full_pauses_a_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training_job, "_LEAST_FREE", 2**62)
+    with pytest.raises(UserError, match="make room"):
+        check_room(tmp_path)
+
+
+def test_what_a_training_said_last_is_why_it_ended(tmp_path: Path) -> None:
+    job = Job(tmp_path / "run.yaml", tmp_path / "run", 1)
+    assert job.why() == "it said nothing" and job.figures() is None and job.evaluations() == []
+    job.log.write_text("a\nrlstack: No robot is called x.\n")
+    assert job.why() == "No robot is called x."
+
+
+@needs_ray
+@pytest.mark.integration
+def test_a_training_runs_on_a_ray_cluster_of_this_machine_on_loopback(tmp_path: Path) -> None:
+    workers = RayWorkers("local", 1, tmp_path)  # before ray is imported, as in the command
+    try:
+        import ray
+
+        assert ray.nodes()[0]["NodeManagerAddress"] == "127.0.0.1"
+        job = short(tmp_path)
+        run_jobs([job], workers, ignored)
+        assert job.figures()["finished"]
+    finally:
+        workers.close()
+    assert not (tmp_path / "sweep.token").exists()
+
+
+@needs_ray
+def test_a_cluster_that_does_not_answer_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"no Ray cluster answers at 127\.0\.0\.1:9"):
+        RayWorkers("127.0.0.1:9", 1, tmp_path)
+
+
+@needs_ray
+@pytest.mark.integration
+def test_a_machine_without_the_sweeps_folder_sends_the_run_back(tmp_path: Path) -> None:
+    job = short(tmp_path)
+    sent = _train(job, job.recipe.read_text(), tmp_path, "another token")
+    assert not job.folder.exists() and not job.log.exists()
+    assert sent.status == 0 and {"run.log", "run/training.json", "run/policy.onnx"} <= set(sent.files)
