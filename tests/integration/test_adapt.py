@@ -1,4 +1,4 @@
-"""A Crazyflie that is heavier than its file, in MuJoCo, is measured, learned for, proven and swapped to in flight."""
+"""A Crazyflie that differs from its file, in MuJoCo, is measured, learned for, proven and swapped to in flight."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rcl_interfaces.srv import SetParameters
+from rclpy.parameter import Parameter
 
 from rlstack.identification.motion_model import Edit
 from rlstack.identification.robot_file import edited, source_text
@@ -24,9 +26,16 @@ MOST_S = 900.0
 """Longest wait: it takes 30 CPU-s, beside nodes that fly in lock step meanwhile."""
 
 
-@pytest.mark.parametrize(("load", "swaps"), [(1.3, True), (1.6, False)])
-def test_a_payload_is_adapted_to_in_flight_or_the_present_policy_flies_on(
-    load: float, swaps: bool, tmp_path: Path, listener: Listener
+@pytest.mark.parametrize(
+    ("load", "motor", "says", "swaps"),
+    [
+        (1.3, 1.0, "a payload of about 30% of the mass", True),
+        (1.6, 1.0, "a payload of about 60% of the mass", False),
+        (1.0, 0.8, "motor m1 gives 80% of the others' thrust", True),
+    ],
+)
+def test_a_change_is_adapted_to_in_flight_or_the_present_policy_flies_on(
+    load: float, motor: float, says: str, swaps: bool, tmp_path: Path, listener: Listener
 ) -> None:
     _, text = source_text("crazyflie")
     file = load_robot("crazyflie")
@@ -45,12 +54,16 @@ def test_a_payload_is_adapted_to_in_flight_or_the_present_policy_flies_on(
     policy = NodeProcess("policy", lock_step=True, goal_position=goal, require_record=True, **pinned)
     adapt = NodeProcess("adapt", out=tmp_path / "adapted", **pinned)
     with nodes(robot, guard, policy, adapt):
+        listener.until(lambda: modes and modes[-1].data == "policy", "the policy's turn", MOST_S)
+        weaker = Parameter("rotor_thrust", value=[motor, 1.0, 1.0, 1.0]).to_parameter_msg()
+        request = SetParameters.Request(parameters=[weaker])
+        assert listener.call(SetParameters, "robot/set_parameters", request).results[0].successful
         last = "Swapped" if swaps else "Not swapped"
         listener.until(lambda: said and said[-1].data.startswith(last), f"'{last}'", MOST_S)
         swapped_ns = stamp_to_ns(odometry[-1].header.stamp)
         listener.until(lambda: stamp_to_ns(odometry[-1].header.stamp) > swapped_ns + 6 * 10**9, "6 s of flight", MOST_S)
     sentences = [message.data for message in said]
-    assert any(f"a payload of about {100 * (load - 1.0):.0f}% of the mass. Learning" in one for one in sentences)
+    assert any(f"Measured: {says}. Learning" in one for one in sentences)
     assert {message.data for message in modes} <= {"disarmed", "takeoff", "policy"}, "no limit was passed"
     flown = read_file_text(told[-1].data)
     record = read_record(next((tmp_path / "adapted").glob("01/run/policy.onnx")))

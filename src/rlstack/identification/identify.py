@@ -222,8 +222,9 @@ def identify(
         was, now = (gap_of(model, at, list(recordings), held_out=compared) for at in (values, estimated))
         driven = was, now
     if (driven or (before, after))[1].worse_than((driven or (before, after))[0]):
+        predicted = "motion" if whole else "held-out motion"
         raise UserError(
-            f"The best fit predicts the held-out motion no better than {robot.name} does: the recording is of a robot"
+            f"The best fit predicts the {predicted} no better than {robot.name} does: the recording is of a robot"
             " that its model does not describe, or of one that something else moved (wind, contact, a hand)."
         )
     used_s = float(found.kept.sum()) * lengths[-1]
