@@ -459,9 +459,10 @@ def main() -> None:
             if options.retrain and options.kind == "quadrotor":
                 print(retrained(seed, which, truth), flush=True)
             worst = max((error, name) for name, error in row["errors"].items())
+            term = next(iter(row["ratio"]))
             print(
                 f"{seed}{f' {way}' if way else ''}: {row['cpu_s']:.1f} CPU-s of identification, worst {worst[1]}"
-                f" {100 * worst[0]:.2f}%, position error over 1 s {row['ratio']['position']:.0f} times smaller,"
+                f" {100 * worst[0]:.2f}%, {term} error over 1 s {row['ratio'][term]:.0f} times smaller,"
                 f" {sum(row['inside'].values())} of {len(row['inside'])} intervals hold, kept {row['kept']}",
                 flush=True,
             )
