@@ -87,7 +87,10 @@ class Sweep:
             check_folder(folder.parent, "--out")
         _check_study(plan)
         if self.resume is None:
-            folder.mkdir(parents=True)
+            try:
+                folder.mkdir(parents=True)
+            except OSError as error:
+                raise UserError(f"--out: {folder} cannot be made: {error.strerror}.") from error
         held = lock(
             folder, _SWEEP_LOCK, f"Another sweep runs in {folder}: wait until it ends, or choose another --out."
         )

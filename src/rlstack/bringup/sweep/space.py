@@ -6,12 +6,13 @@ import copy
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 import yaml
 
 from rlstack import schema
-from rlstack.errors import UserError, unknown_name
+from rlstack.errors import UserError
 from rlstack.training.recipe import Recipe, recipe_from_data
 
 Values = Mapping[str, Any]
@@ -118,7 +119,11 @@ def setting_path(name: str, recipe: Recipe[Any, Any], option: str) -> str:
     if len(matches) > 1:
         raise UserError(f"{option}: {name} may be {' or '.join(matches)}: give more of its path.")
     if not matches:
-        raise unknown_name("setting", name, paths)
+        nearest = get_close_matches(name, {path.rpartition(".")[2] for path in paths})
+        raise UserError(
+            f"{option}: {recipe.name} has no setting {name}. Nearest: {', '.join(nearest) or 'none'}."
+            f" `rlstack train {recipe.name} --help` lists all."
+        )
     if matches[0] in _FIXED or matches[0].startswith("selection."):
         raise UserError(
             f"{option}: {matches[0]} is not allowed: all trainings of a sweep share it, so that their figures compare."
