@@ -107,21 +107,19 @@ class Sweep:
         from rlstack.bringup.sweep.ray_workers import RayWorkers
         from rlstack.bringup.sweep.report import BEST_RECIPE, PAGE, table, write_report
         from rlstack.bringup.sweep.training_job import LocalWorkers
-        from rlstack.bringup.sweep.trials import Trials
-        from rlstack.progress import StageLines
+        from rlstack.bringup.sweep.trials import ProgressLines, Trials
 
         jobs = self.jobs or plan.window
         each = f"{plan.seeds} trainings" if plan.seeds > 1 else "a training"
         print(f"Sweep of {plan.recipe.name} in {folder}: {plan.trials} trials of {each}, {jobs} at a time", flush=True)
         workers = RayWorkers(self.ray, jobs, folder) if self.ray else LocalWorkers(jobs)
-        shown = StageLines()
         trials = Trials(folder, plan, workers)
         try:
-            outcomes = trials.run(plan.trials, lambda done, of: shown("trials", done, of))
+            outcomes = trials.run(plan.trials, ProgressLines("trials"))
             best, test = trials.best(), None
             write_report(folder, plan, outcomes, best, None, trials.study.importances())
             if best is not None and plan.tests:
-                test = compare_best(folder, plan, best, workers, lambda done, of: shown("test, trainings", done, of))
+                test = compare_best(folder, plan, best, workers, ProgressLines("test, trainings"))
                 write_report(folder, plan, outcomes, best, test, trials.study.importances())
         except KeyboardInterrupt:
             print(f"\nStopped; nothing is lost. Go on: rlstack sweep --resume {folder}", flush=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -22,6 +23,8 @@ TRIES = 3
 """How often a training is started that ends without a reason of its own, such as one that was killed."""
 _LEAST_FREE = 300 * 2**20
 """Bytes that must be free where a training is to write."""
+_LAST, _PERCENT = 2000, re.compile(r"^ *(\d+)%", re.MULTILINE)
+"""Bytes at the end of a log, and how its lines tell the share that is done."""
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
@@ -64,6 +67,18 @@ class Job:
     def environment(self) -> dict[str, str]:
         """Return its environment: threads are pinned, so that trainings beside each other do not slow down."""
         return {**os.environ, **dict.fromkeys(_THREADS, str(self.threads))}
+
+    def share(self) -> float:
+        """Return how much of it is done, from 0 to 1, by what it printed last."""
+        if self.figures() is not None:
+            return 1.0
+        try:
+            with self.log.open("rb") as log:
+                log.seek(-min(_LAST, log.seek(0, os.SEEK_END)), os.SEEK_END)
+                found = _PERCENT.findall(log.read().decode(errors="replace"))
+        except OSError:
+            return 0.0
+        return int(found[-1]) / 100.0 if found else 0.0
 
     def why(self) -> str:
         """Return the last thing that it said, for who wants to know why it ended."""

@@ -18,11 +18,12 @@ from rlstack.bringup.sweep.study import STUDY, Study, best_of
 from rlstack.bringup.sweep.training_job import TRIES, Job, Workers
 from rlstack.errors import UserError
 from rlstack.files import write_atomically, write_json
+from rlstack.progress import EVERY_S, duration, say
 from rlstack.training.recipe import Recipe, recipe_to_yaml
 
 _WAIT_S = 0.1
 _LOOK_S = 1.0
-"""Between two looks at the evaluations of a running training."""
+"""Between two looks at what running trainings have written."""
 _USER_ERROR = 2
 """Exit status of a command that refuses, and says why."""
 _LOCKED = "Another process trains in"
@@ -31,8 +32,34 @@ OUTCOME = "outcome.json"
 _HOPELESS = 3
 """First trials all of which fail if something else is wrong than their settings."""
 
-OnDone = Callable[[int, int], None]
-"""Takes how many are done, of how many."""
+OnDone = Callable[[float, int], None]
+"""Takes how many are done, those that run in part, of how many; it is called often."""
+
+
+class ProgressLines:
+    """Says at times how far something is, with an estimate of what is left.
+
+    Args:
+        what: Such as ``trials``.
+        say: Takes a line.
+    """
+
+    def __init__(self, what: str, say: Callable[[str], None] = say) -> None:
+        self._what, self._say = what, say
+        self._begun_s = self._said_s = time.monotonic()
+        self._first: float | None = None
+        self._done = 0.0
+
+    def __call__(self, done: float, count: int) -> None:
+        """Take the progress."""
+        now = time.monotonic()
+        self._first = done if self._first is None else self._first
+        if now - self._said_s < EVERY_S and not int(done) > int(self._done):
+            return
+        self._said_s, self._done, left = now, done, ""
+        if done > self._first:
+            left = f", about {duration((now - self._begun_s) / (done - self._first) * (count - done))} left"
+        self._say(f"{self._what}: {int(done)}/{count}{left}")
 
 
 @dataclass
@@ -107,7 +134,7 @@ def run_jobs(jobs: Sequence[Job], workers: Workers, on_done: OnDone) -> None:
         UserError: One fails.
     """
     waiting, tries = [job for job in jobs if job.figures() is None], dict.fromkeys(jobs, 0)
-    done = len(jobs) - len(waiting)
+    done, said_s = len(jobs) - len(waiting), 0.0
     while done < len(jobs):
         while waiting and workers.free():
             workers.start(waiting.pop(0))
@@ -121,7 +148,9 @@ def run_jobs(jobs: Sequence[Job], workers: Workers, on_done: OnDone) -> None:
                 raise UserError(f"{job.folder}: {why}")
             else:
                 waiting.append(job)
-        on_done(done, len(jobs))
+        if time.monotonic() - said_s >= _LOOK_S or done == len(jobs):
+            said_s = time.monotonic()
+            on_done(done + sum(job.share() for job in jobs if job.figures() is None), len(jobs))
         time.sleep(_WAIT_S)
 
 
@@ -139,7 +168,7 @@ class Trials:
         self.study = Study(folder / STUDY, plan.ranges, plan.search, plan.prune, plan.lower, plan.seed)
         self.outcomes: list[Outcome] = []
         self._open: dict[int, Trial] = {}
-        self._looked_s = 0.0
+        self._looked_s = self._said_s = 0.0
 
     def run(self, count: int, on_done: OnDone) -> list[Outcome]:
         """Do trials until ``count`` are over, those from before included, and return their outcomes in order.
@@ -153,8 +182,11 @@ class Trials:
         self._draw(count)
         self._tell(count)
         while True:
-            on_done(len(self.outcomes), count)
-            if len(self.outcomes) >= count:
+            over = len(self.outcomes) >= count
+            if over or time.monotonic() - self._said_s >= _LOOK_S:
+                self._said_s = time.monotonic()
+                on_done(self._done(), count)
+            if over:
                 return self.outcomes
             self._fill()
             ended = self.workers.ended()
@@ -163,6 +195,11 @@ class Trials:
             if self._look() or ended:
                 self._tell(count)
             time.sleep(_WAIT_S)
+
+    def _done(self) -> float:
+        """Return how many trials are over, those that run in part."""
+        shares = [sum(job.share() for job in one.jobs) / len(one.jobs) for one in self._open.values() if not one.over]
+        return len(self.outcomes) + sum(shares)
 
     def best(self) -> Outcome | None:
         """Return the best complete trial that keeps the constraints."""
