@@ -152,6 +152,11 @@ def test_a_training_that_dies_is_tried_again(tmp_path):
     assert workers.started > 10 and [one.state for one in found].count("complete") >= 4
 
 
+def test_one_that_is_killed_again_and_again_is_still_tried(tmp_path):
+    found = run(tmp_path / "sweep", plan(trials=3, seeds=1), Instant(dies=0.7, status=-9)).outcomes
+    assert [one.state for one in found] == ["complete"] * 3
+
+
 def test_one_that_is_refused_fails_its_trial_and_a_sweep_of_such_ends(tmp_path):
     with pytest.raises(UserError, match="first 3 trials failed, the last one so: it broke"):
         run(tmp_path / "sweep", plan(), Instant(dies=1.0, status=2))

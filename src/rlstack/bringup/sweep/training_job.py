@@ -19,8 +19,9 @@ from rlstack.errors import UserError
 from rlstack.processes import STARTED_BY
 from rlstack.training.run_files import EVALUATIONS, FIGURES, RECIPE
 
-TRIES = 3
-"""How often a training is started that ends without a reason of its own, such as one that was killed."""
+TRIES, TRIES_OF_KILLED = 3, 20
+"""How often a training is started that ends without a reason of its own, and one that is killed or whose machine is
+lost: the latter is seldom its fault, but may be for want of memory."""
 _LEAST_FREE = 300 * 2**20
 """Bytes that must be free where a training is to write."""
 _LAST, _PERCENT = 2000, re.compile(r"^ *(\d+)%", re.MULTILINE)

@@ -15,7 +15,7 @@ from typing import Any
 
 from rlstack.bringup.sweep.plan import TUNING_SEED, Plan, figure
 from rlstack.bringup.sweep.study import STUDY, Study, best_of
-from rlstack.bringup.sweep.training_job import TRIES, Job, Workers
+from rlstack.bringup.sweep.training_job import TRIES, TRIES_OF_KILLED, Job, Workers
 from rlstack.errors import UserError
 from rlstack.files import write_atomically, write_json
 from rlstack.progress import EVERY_S, duration, say
@@ -328,4 +328,5 @@ def _reason(job: Job, status: int, tries: int) -> str:
         raise UserError(said)
     if status == _USER_ERROR and _LOCKED not in said:
         return said
-    return "" if tries < TRIES else f"it ended {tries} times with status {status}: {said}"
+    most = TRIES_OF_KILLED if status < 0 else TRIES
+    return "" if tries < most else f"it ended {tries} times with status {status}: {said}"
