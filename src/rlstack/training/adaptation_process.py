@@ -18,13 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from rlstack.errors import UserError
-from rlstack.processes import die_with_parent
+from rlstack.processes import die_with_parent, give_way
 from rlstack.training.adaptation_messages import Adapt, Ended, Failed, Look, Origin, Warm
 from rlstack.verification.quick_grid import Figures
 from rlstack.verification.request import Request
-
-_NICE = 5
-"""By how much it gives way to the nodes."""
 
 
 class AdaptationProcess:
@@ -87,7 +84,7 @@ class AdaptationProcess:
 def _begin(parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the node ends it
     die_with_parent(parent)
-    os.nice(_NICE)
+    give_way()  # to the nodes, one of which flies the robot
     logging.disable(logging.WARNING)
 
 
