@@ -30,6 +30,7 @@ FLOORS = {
             "registry",
             "resources",
             "schema",
+            "text_table",
             "yaml_files",
         ),
         0,

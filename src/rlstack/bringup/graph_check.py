@@ -20,6 +20,7 @@ from rlstack.interfaces.node_names import name_of
 from rlstack.interfaces.tf_messages import read_tf
 from rlstack.nodes.executor import serve
 from rlstack.nodes.topic_watch import all_incompatible, listed
+from rlstack.text_table import aligned
 
 _HIDDEN = ("/rosout", "/parameter_events")
 _STEADY = (topics.ODOM, topics.IMU, topics.JOINT_STATES, topics.SCAN)
@@ -239,5 +240,4 @@ def _table(title: str, traffic: Sequence[Traffic]) -> str:
         ends = (", ".join(sorted({_name(end) for end in ends})) or "-" for ends in (one.publishers, one.subscribers))
         shown = ("-" if rate is None else f"{rate:.1f}", "-" if age is None else f"{1e3 * age:.1f}")
         rows.append((one.name, *shown, *ends))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
+    return "\n".join(aligned(rows))

@@ -12,6 +12,7 @@ import tyro
 
 from rlstack.errors import UserError
 from rlstack.progress import working
+from rlstack.text_table import aligned
 
 if TYPE_CHECKING:
     from rlstack.identification.gap import Gap
@@ -128,8 +129,7 @@ def described(found: Identification) -> str:
         rows.append([one.parameter.name, f"{one.parameter.value:.5g}{unit}", f"{one.value:.5g}", interval, one.verdict])
         if one.verdict == "kept":
             reasons.append(f"{one.parameter.name} is not told: {one.why}.")
-    widths = [max(len(row[column]) for row in rows) for column in range(5)]
-    table = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths)).rstrip() for row in rows]
+    table = aligned(rows)
     return "\n".join([*table, *([""] if reasons else []), *reasons, *advice])
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from rlstack.errors import UserError
+from rlstack.text_table import aligned
 
 if TYPE_CHECKING:
     from rlstack.training.run_summaries import RunSummary
@@ -36,7 +37,7 @@ class RunsList:
 
         runs = find_runs(self.folders)
         names = ("run", "name", "task", "robot", "date", "steps", "success", "seconds", "finished")
-        print(_table([names, *(_row(run) for run in runs)]))
+        print("\n".join(aligned([names, *(_row(run) for run in runs)])))
         if self.json is not None:
             data = [{**asdict(run), "folder": str(run.folder), "began": run.began.isoformat()} for run in runs]
             write_json(self.json, data)
@@ -81,7 +82,7 @@ class RunsCompare:
             count = sum(map(len, own.values()))
             data[name] = {"runs": count, self.figure: asdict(middle), "better": asdict(better) if better else None}
             rows.append((name, str(count), f"{middle:.4g}", f"{better:.0%}" if better else "-"))
-        print(_table(rows))
+        print("\n".join(aligned(rows)))
         if min(one["runs"] for one in data.values()) < 3:
             print("\nGroups of one or two runs: their intervals say nothing. Train more seeds (--seed).")
         if self.json is not None:
@@ -172,8 +173,3 @@ def _row(run: RunSummary) -> tuple[str, ...]:
         "-" if seconds is None else f"{seconds:.0f}",
         ended,
     )
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)

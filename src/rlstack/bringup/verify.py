@@ -20,6 +20,7 @@ from rlstack.policies.signing import signed, signing_key
 from rlstack.robots import RobotSpec, load_robot
 from rlstack.sim.vector import BATCH
 from rlstack.tasks import TASKS
+from rlstack.text_table import aligned
 from rlstack.verification.page import write_report
 from rlstack.verification.parallel import run_trials
 from rlstack.verification.reality_plots import draw_reality
@@ -30,7 +31,7 @@ from rlstack.verification.request import Request
 from rlstack.verification.schedule import OnColumn, Progress, Schedule
 from rlstack.verification.task_verification import REPORT, ColumnPlan, TaskVerification, known_planners
 from rlstack.verification.training_evaluation import verification_of
-from rlstack.verification.transfer import TransferTable, aligned
+from rlstack.verification.transfer import TransferTable
 
 
 @dataclass(frozen=True)

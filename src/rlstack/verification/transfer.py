@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rlstack.text_table import aligned
 from rlstack.verification.scores import Figure, Score, plain
 
 
@@ -45,12 +46,6 @@ class TransferTable:
     def to_json(self) -> dict[str, Any]:
         """Return plain data; infinite or missing values are None."""
         return {who: {name: _entry(score) for name, score in row.items()} for who, row in self.scores.items()}
-
-
-def aligned(rows: list[list[str]]) -> list[str]:
-    """Format rows of one length as lines with aligned columns."""
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
 
 
 def _texts(score: Score) -> dict[str, str]:

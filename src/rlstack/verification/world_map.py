@@ -12,8 +12,8 @@ from rlstack.errors import UserError
 from rlstack.sim.maps.floor_map import FloorMap
 from rlstack.sim.obstacle import Obstacle
 from rlstack.sim.world import World
+from rlstack.text_table import aligned
 from rlstack.verification.drawing import COLOURS, FAINT, STYLE, literal, matplotlib_or_refuse, new_figure
-from rlstack.verification.transfer import aligned
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -25,6 +25,7 @@ from rlstack.errors import UserError, unknown_name
 from rlstack.files import write_atomically, write_json
 from rlstack.progress import duration
 from rlstack.robots import load_robot
+from rlstack.text_table import aligned
 
 FIRMWARES = ("betaflight",)
 """Backends whose autopilot's own firmware `rlstack sitl` runs."""
@@ -145,8 +146,7 @@ def list_faults(robot: str) -> str:
     kind = drill_of(load_robot(robot))
     rows = [(fault.name, fault.text, expected(_empty(fault, kind))) for fault in faults_for(kind)]
     rows += [(fault.name, fault.text, expected(LauncherRunner.empty(fault))) for fault in LAUNCHER_FAULTS]
-    widths = [max(len(row[k]) for row in rows) for k in range(3)]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
+    return "\n".join(aligned(rows))
 
 
 def _empty(fault: Fault, kind: KindDrill) -> FaultResult:

@@ -10,6 +10,7 @@ from typing import Any
 
 from rlstack.bringup.drill.answers import ROBOT_OFF, Repeat, worst
 from rlstack.bringup.drill.running import FaultResult
+from rlstack.text_table import aligned
 
 _HEADINGS = ("fault", "answer", "time", "worst excursion", "passed")
 _MOST = 58
@@ -18,8 +19,7 @@ _MOST = 58
 def table(results: Sequence[FaultResult]) -> str:
     """Return the table: each fault with the guard's answer, the longest time to it, and the worst excursion."""
     rows = [_HEADINGS, *(_row(result) for result in results if result.repeats)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+    lines = aligned(rows)
     failures = [
         f"{result.fault.name}: {why} ({count} of {len(result.repeats)}); expected: {expected(result)}"
         for result in results

@@ -10,6 +10,7 @@ import tyro
 
 from rlstack.bringup.flight_options import FlightOptions
 from rlstack.errors import UserError
+from rlstack.text_table import aligned
 
 if TYPE_CHECKING:
     from rlstack.bringup.excite.design import Design
@@ -92,8 +93,7 @@ def told(found: Design) -> str:
             for width in (half, one.needed, usual)
         ]
         rows.append([one.name, *(f"+-{cell}" for cell in cells)])
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths)).rstrip() for row in rows]
+    lines = aligned(rows)
     safe, count = found.candidates
     lines.append(f"The most telling of {safe} safe motions of {count}.")
     if untold := found.told.untold:

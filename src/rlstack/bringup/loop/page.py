@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlstack.errors import UserError
 from rlstack.files import write_atomically
+from rlstack.text_table import aligned
 from rlstack.verification.drawing import COLOURS, draw_plots, new_figure
 
 if TYPE_CHECKING:
@@ -66,8 +67,7 @@ def table(data: Mapping[str, Any]) -> str:
                 row["proof"],
             ]
         )
-    widths = [max(len(line[column]) for line in lines) for column in range(len(_HEADER))]
-    return "\n".join("  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths)).rstrip() for line in lines)
+    return "\n".join(aligned(lines))
 
 
 def write_page(path: Path, data: Mapping[str, Any]) -> None:

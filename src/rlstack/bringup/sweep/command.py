@@ -113,8 +113,8 @@ class Sweep:
         each = f"{plan.seeds} trainings" if plan.seeds > 1 else "a training"
         print(f"Sweep of {plan.recipe.name} in {folder}: {plan.trials} trials of {each}, {jobs} at a time", flush=True)
         workers = RayWorkers(self.ray, jobs, folder) if self.ray else LocalWorkers(jobs)
-        trials = Trials(folder, plan, workers)
         try:
+            trials = Trials(folder, plan, workers)
             outcomes = trials.run(plan.trials, ProgressLines("trials"))
             best, test = trials.best(), None
             write_report(folder, plan, outcomes, best, None, trials.study.importances())

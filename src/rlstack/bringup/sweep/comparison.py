@@ -44,6 +44,13 @@ class Comparison:
 def compare_best(folder: Path, plan: Plan, best: Outcome, workers: Workers, on_done: OnDone) -> Comparison:
     """Do the test of a sweep's best trial, or go on with it.
 
+    Args:
+        folder: The sweep's folder.
+        plan: Its plan.
+        best: The best trial.
+        workers: Where trainings run.
+        on_done: Takes the progress.
+
     Raises:
         UserError: A training fails.
     """

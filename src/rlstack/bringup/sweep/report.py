@@ -16,6 +16,7 @@ from rlstack.bringup.sweep.space import Range
 from rlstack.bringup.sweep.trials import Outcome
 from rlstack.errors import UserError
 from rlstack.files import write_atomically, write_json
+from rlstack.text_table import aligned
 from rlstack.training.recipe import recipe_to_yaml
 from rlstack.verification.drawing import BAD, COLOURS, FAINT, draw_plots, new_figure
 
@@ -59,7 +60,7 @@ def table(plan: Plan, outcomes: Sequence[Outcome], test: Comparison | None) -> s
     """Return the best trials and the test as text."""
     lines = rows(plan, outcomes)
     left = len(lines) - 1 - SHOWN
-    text = _aligned(lines[: SHOWN + 1])
+    text = "\n".join(aligned(lines[: SHOWN + 1]))
     if left > 0:
         text += f"\n... and {left} more"
     return text if test is None else f"{text}\n\n{verdict(plan, test)}"
@@ -150,11 +151,6 @@ def write_report(
 
 def _shown(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _aligned(lines: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines)
 
 
 def _figure(plan: Plan, outcomes: Sequence[Outcome], shares: Mapping[str, float]) -> Figure:

@@ -21,7 +21,21 @@ def sweep_system(
     out: str = "",
     resume: str = "",
 ) -> System:
-    """Describe what `rlstack sweep` runs; the arguments are its options (:class:`.Sweep`), which refuses wrong ones."""
+    """Describe what `rlstack sweep` runs, which refuses wrong options.
+
+    Args:
+        recipe: The recipe: a name or a file.
+        vary: Settings and their ranges, each ``NAME=RANGE``.
+        set: Recipe fields that all trainings share, each ``NAME=VALUE``.
+        trials: Number of trials; None: the usual one.
+        seeds: Trainings of each trial.
+        tests: Trainings in the test of the best settings.
+        search: ``random``, ``tpe`` or ``grid``.
+        prune: ``none`` or ``asha``.
+        jobs: Trainings at a time; 0: as many as there are processors for.
+        out: The sweep's folder; empty: the next free one.
+        resume: Folder of a sweep to go on with, whose recipe and plan count then; empty: none.
+    """
     words = ["--resume", resume] if resume else [recipe]
     if not resume:
         lists = {"vary": tuple(vary), "set": tuple(set)}
