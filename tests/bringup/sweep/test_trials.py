@@ -19,6 +19,7 @@ from rlstack.bringup.sweep.trials import ProgressLines, Trials
 from rlstack.errors import UserError
 from rlstack.training.recipe import load_recipe, read_recipe
 from rlstack.training.run_files import EVALUATIONS, FIGURES
+from rlstack.training.run_summaries import find_runs
 
 RECIPE = load_recipe("quadrotor_hover")
 RATE = "algorithm_settings.learning_rate"
@@ -222,6 +223,8 @@ def test_a_plan_is_read_as_it_was_written(tmp_path):
     asked = plan(constraints=(Constraint("lost", True, 0.1),))
     write_plan(tmp_path, asked)
     assert read_plan(tmp_path) == asked
+    with pytest.raises(UserError, match="No run is in"):  # a sweep's folder is none itself
+        find_runs([tmp_path])
     (tmp_path / "plan.json").write_text("{}")
     with pytest.raises(UserError, match="damaged"):
         read_plan(tmp_path)

@@ -15,7 +15,7 @@ from rlstack.errors import UserError
 from rlstack.files import write_atomically, write_json
 from rlstack.training.recipe import Recipe, read_recipe, recipe_to_yaml
 
-PLAN, RECIPE = "plan.json", "recipe.yaml"
+PLAN, RECIPE = "plan.json", "swept.yaml"  # not as in a run, which a sweep is not
 TUNING_SEED, TEST_SEED = 1_000_000, 2_000_000
 """First seeds of trials and of tests: no training by `--seed` of usual size shares one."""
 _COMPARED = re.compile(r"([\w.]+)\s*(<=|>=)\s*([-+.\deE]+)")
