@@ -56,8 +56,6 @@ _REAL_TIME = (
     *("test_agent.py", "test_autopilot_topics.py", "test_hardware_topics.py", "test_lerobot_topics.py"),
     "test_teleop.py",
 )
-_TOO_SLOW = ["did not happen within", "did not come within", "passed the guard within", "time has stood still for"]
-"""What a test says whose processes did not find each other in time, or got too little of the processor."""
 
 
 gc.disable()  # while thousands of tests are collected, none of which goes away
@@ -78,10 +76,9 @@ _SLOW = tuple(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run integration tests again, once, that failed as processes did not find each other on a busy machine.
+    """Run tests again, up to twice, whose processes must find each other or keep real times, which may be missed.
 
-    Tests of drivers, checklists, teleoperation, agents and served policies are run again, too: they and their peers
-    keep real times, which a machine that is busy with the rest of the suite may miss.
+    Which ones were run again is in pytest's summary.
     """
     # Under xdist, pytest-rerunfailures asks the main process about each of these over TCP: without this, two small
     # messages one after the other wait 40 ms for an acknowledgement, 770 times.
@@ -90,10 +87,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.nodeid.startswith(_SLOW):
             item.add_marker(pytest.mark.slow)
-        if _keeps_real_time(item):
+        if _waits(item):
             item.add_marker(pytest.mark.flaky(reruns=2))
-        elif item.get_closest_marker("integration"):
-            item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=_TOO_SLOW))
     if hasattr(config, "workerinput"):
         items[:] = _mixed(items)
 
