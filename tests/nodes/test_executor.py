@@ -30,9 +30,7 @@ class World:
         self.executor.add_node(self.node)
 
     def until(self, condition: Callable[[], Any]) -> None:
-        end = time.monotonic() + 60.0
-        self.executor.spin_while(lambda: not condition() and time.monotonic() < end)
-        assert condition()
+        assert self.executor.spin_until(condition, 60.0)
 
 
 @pytest.fixture
@@ -42,6 +40,15 @@ def world(_ros_environment: None) -> Iterator[World]:
     made.executor.shutdown()
     made.node.destroy_node()
     rclpy.try_shutdown(context=made.context)
+
+
+def test_what_has_held_once_is_not_asked_again_and_what_never_does_ends_in_time(world: World) -> None:
+    answers = iter([False, True, False])
+    assert world.executor.spin_until(lambda: next(answers), 60.0)
+    assert next(answers) is False, "the third answer was not asked for"
+    begun = time.monotonic()
+    assert not world.executor.spin_until(lambda: False, 0.05)
+    assert time.monotonic() - begun < 30.0
 
 
 def test_messages_timers_and_services_are_served(world: World) -> None:

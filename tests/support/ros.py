@@ -119,15 +119,7 @@ class Listener:
 
     def until(self, condition: Callable[[], Any], what: str, timeout_s: float = PATIENCE_S) -> None:
         """Listen until a condition holds; fail the test if it never does."""
-        end, happened = time.monotonic() + timeout_s, False
-
-        def waits() -> bool:
-            nonlocal happened
-            happened = happened or bool(condition())  # what held once may not hold when it is asked again
-            return not happened and time.monotonic() < end
-
-        self.executor.spin_while(waits)
-        assert happened, f"{what} did not happen within {timeout_s} s"
+        assert self.executor.spin_until(condition, timeout_s), f"{what} did not happen within {timeout_s} s"
 
     def call(self, kind: Any, name: str, request: Any) -> Any:
         """Call a service and return its response."""

@@ -270,9 +270,7 @@ class TopicQuadrotor:
         self._wait(lambda: self._stamp_ns != before, self._timeout_error(topics.ODOM, "after on_reset"))
 
     def _has_reset_service(self) -> bool:
-        end = time.monotonic() + min(self._timeout_s, 2.0)
-        self._executor.spin_while(lambda: not self._reset_client.service_is_ready() and time.monotonic() < end)
-        return bool(self._reset_client.service_is_ready())
+        return self._executor.spin_until(self._reset_client.service_is_ready, min(self._timeout_s, 2.0))
 
     def _call(self, client: Any, request: Any) -> Any:
         future = client.call_async(request)
@@ -292,11 +290,10 @@ class TopicQuadrotor:
     def _wait(self, condition: Callable[[], bool], message: str) -> None:
         if self._closed:
             raise UserError("The environment was closed: make a new one.")
-        end = time.monotonic() + self._timeout_s
-        self._executor.spin_while(lambda: not condition() and not self._error and time.monotonic() < end)
+        held = self._executor.spin_until(lambda: self._error or condition(), self._timeout_s)
         if self._error:
             raise UserError(self._error)
-        if not condition():
+        if not held:
             raise UserError(message)
 
     def _timeout_error(self, topic: str, when: str = "") -> str:

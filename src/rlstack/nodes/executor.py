@@ -87,6 +87,21 @@ class ControlExecutor(SingleThreadedExecutor):
         finally:
             self._release()
 
+    def spin_until(self, condition: Callable[[], object], timeout_s: float) -> bool:
+        """Serve callbacks until ``condition()`` holds, and return whether it did within the time.
+
+        It is not asked again once it has held: a moment later it may not.
+        """
+        end, held = time.monotonic() + timeout_s, False
+
+        def go_on() -> bool:
+            nonlocal held
+            held = held or bool(condition())
+            return not held and time.monotonic() < end
+
+        self.spin_while(go_on)
+        return held
+
     def _serve_general(self) -> None:
         """Let rclpy's own loop serve everything that is ready, then watch the entities that exist now."""
         try:

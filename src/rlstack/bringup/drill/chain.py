@@ -288,9 +288,7 @@ class Chain:
         Raises:
             NotReady: It does not within the time.
         """
-        end = time.monotonic() + timeout_s
-        self.node.spin_while(lambda: not condition() and time.monotonic() < end)
-        if not condition():
+        if not self.node.spin_until(condition, timeout_s):
             raise NotReady(f"{what} did not come within {timeout_s:g} s: {self._last_words()}")
 
     # ---------------------------------------------------------------------------------------------------------
@@ -306,8 +304,7 @@ class Chain:
         self.wait(lambda: relayed.passed >= before + count, f"a message on {relayed.target}", START_S)
 
     def _wait_for_policy(self) -> None:
-        limit = time.monotonic() + (_CLIMB_S if self.firmware else _LOST_S / self.factor)
-        self.node.spin_while(lambda: self.mode != "policy" and time.monotonic() < limit)
+        self.node.spin_until(lambda: self.mode == "policy", _CLIMB_S if self.firmware else _LOST_S / self.factor)
 
     def _make_clients(self) -> None:
         from rcl_interfaces.srv import SetParameters

@@ -132,6 +132,10 @@ class RelayNode:
         """Pass messages on while ``go_on()`` holds."""
         self._executor.spin_while(go_on)
 
+    def spin_until(self, condition: Callable[[], object], timeout_s: float) -> bool:
+        """Pass messages on until ``condition()`` holds, and return whether it did within the time."""
+        return self._executor.spin_until(condition, timeout_s)
+
     def spin(self, seconds: float) -> None:
         """Pass messages on for a time."""
         end = time.monotonic() + seconds
