@@ -90,6 +90,21 @@ def test_demonstrations_show_the_experts_actions_without_its_noise(tmp_path: Pat
     assert shown.images(np.array([0])).float().std() > 1.0
 
 
+def test_starts_of_trials_teach_where_things_are_and_no_action(tmp_path: Path) -> None:
+    one = supervised(replace(SFT, stills=9))
+    one.open(tmp_path)
+    assert one._shown is not None
+    _, stills = one._shown.folders
+    replay = demonstrations.ChunkReplay([stills], one.policy)
+    assert 9 <= len(replay) <= 12 and len(torch.unique(replay.places.flatten(1), dim=0)) == len(replay)
+    assert replay.inside.sum() == 0.0 and replay.images(np.arange(4)).float().std() > 0.0
+    assert one.iterate(0.5).scalars.keys() == {f"loss/{name}" for name in LOSSES}
+    demonstrations.record_stills(one.environment, one.policy, tmp_path, 9)  # they are there
+    assert len(demonstrations.ChunkReplay([stills], one.policy)) == len(replay)
+    with pytest.raises(ValueError, match="stills"):
+        replace(SFT, stills=9, labels=0.0)
+
+
 def test_learns_what_demo_record_writes(tmp_path: Path) -> None:
     task = replace(TASK, episode_s=4.0)
     record(tmp_path / "shown", "table_push", task, PANDA, lambda station: Choice(station.expert()), 1, seed=1)
@@ -260,9 +275,12 @@ def test_an_expert_corrects_the_policys_own_trials_and_a_run_resumes_exactly(tmp
     assert one.own is not None
     taught = one.own.draw(64, torch.Generator().manual_seed(0)).inside
     assert taught[:, 0].all() and set(taught[:, 1:].sum(dim=1).tolist()) == {0.0, 3.0}, "of the policy's the first one"
-    shutil.copytree(mine / corrections.FOLDER, run / demonstrations.FOLDER)  # as if the run had shown as much
+    for folder in (demonstrations.FOLDER, corrections.FOLDER):  # as if the run had shown as much, and tried as much
+        shutil.copytree(mine / corrections.FOLDER, run / folder)
+    count = len(one.own)
     one.close()
     one.open(mine)
+    assert one._shown is not None and len(one._shown) == 2 * count
     one.iterate(0.2)
     state = one.state_dict()
     one.close()
@@ -276,7 +294,8 @@ def test_an_expert_corrects_the_policys_own_trials_and_a_run_resumes_exactly(tmp
     torch.testing.assert_close([*one.policy.parameters()], [*other.policy.parameters()])
     one.close()
     other.close()
-    shutil.rmtree(run / demonstrations.FOLDER)
+    for folder in (demonstrations.FOLDER, corrections.FOLDER):
+        shutil.rmtree(run / folder)
     with pytest.raises(UserError, match=r"the demonstrations in .* are gone"):
         other.open(copied)
 
@@ -294,7 +313,8 @@ def test_one_policy_learns_the_whole_suite_and_goes_on_by_trying(tmp_path: Path)
     scalars = {**one.iterate(0.0).scalars, **one.iterate(0.5).scalars}
     assert scalars.keys() == {"loss/labels", "loss/places", "loss/actions"} and np.isfinite([*scalars.values()]).all()
     save_checkpoint(tmp_path, {"algorithm": one.state_dict()})
-    settings = replace(tried.algorithm_settings, network=SMALL, pretrained=str(tmp_path), rollout=2, warm_up=0)
+    fine = replace(SMALL, fine=True)  # the weights are the same
+    settings = replace(tried.algorithm_settings, network=fine, pretrained=str(tmp_path), rollout=2, warm_up=0)
     other = VLAPPO(settings, environment(task=tried.task_settings))
     other.open(None)
     assert np.isfinite([*other.iterate(0.0).logged().values()]).all()

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from rlstack.errors import UserError
 from rlstack.training.language.network import Network, NetworkSettings
 
 SETTINGS = NetworkSettings(channels=(8, 8), points=4, width=16, heads=2, layers=1, decoder_layers=1, words=5)
@@ -112,11 +113,36 @@ def test_a_sentence_tells_the_left_one_of_two_alike_things() -> None:
     assert film.weight.grad is not None and film.weight.grad[-2 * SETTINGS.points :].abs().sum() > 0.0
 
 
+def test_finer_maps_have_the_same_weights_and_the_same_scores_where_coarse_ones_have_cells() -> None:
+    three = replace(SETTINGS, channels=(8, 8, 8))
+    torch.manual_seed(0)
+    coarse = Network(3, (1, 36, 40, 3), 12, 4, three).eval()
+    fine = Network(3, (1, 36, 40, 3), 12, 4, replace(three, fine=True, rows=(1 / 9, 1.0), sharpness=2.0)).eval()
+    weights = {**coarse.state_dict(), "eyes.0.where.grid": fine.state_dict()["eyes.0.where.grid"]}
+    fine.load_state_dict(weights)
+    state, tokens, _ = given()
+    images = torch.randint(0, 256, (2, 1, 36, 40, 3), generator=torch.Generator().manual_seed(1)).float()
+    with torch.no_grad():
+        there, here = coarse.place(state, tokens, images), fine.place(state, tokens, images)
+    apart = torch.cdist(coarse.cells(0), fine.cells(0))
+    same, matched = apart.argmin(dim=1), apart.amin(dim=1) < 1e-5
+    assert matched.sum() >= 0.7 * len(matched) and len(fine.cells(0)) > 2 * len(coarse.cells(0))
+    torch.testing.assert_close(here.maps[0][..., same[matched]], there.maps[0][..., matched])
+    share = torch.softmax(2.0 * here.maps[0], dim=-1)
+    torch.testing.assert_close(here.points[0][:, :8], (share @ fine.cells(0)).flatten(1))
+
+
 def test_refuses_sizes_that_do_not_fit() -> None:
     with pytest.raises(ValueError, match="heads"):
         NetworkSettings(width=100, heads=3)
     with pytest.raises(ValueError, match="channels"):
         NetworkSettings(channels=(8,))
+    with pytest.raises(ValueError, match="rows"):
+        NetworkSettings(rows=(0.9, 0.1))
+    with pytest.raises(ValueError, match="pictures"):
+        NetworkSettings(pictures="efficientnet-lite0", fine=True)
+    with pytest.raises(UserError, match="more of an image"):
+        Network(3, (1, 31, 40, 3), 12, 4, replace(SETTINGS, rows=(0.0, 0.1)))
 
 
 @pytest.mark.parametrize("cameras", [1, 2])

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlstack.errors import UserError
 from rlstack.training.language.actor import LanguageActor, Layout, Seen
 from rlstack.training.language.network import Network, NetworkSettings
-from rlstack.training.language.supervised import Known, Lesson, Supervised, SupervisedSettings, with_unknown
+from rlstack.training.language.supervised import Known, Lesson, Supervised, SupervisedSettings, with_strange
 from rlstack.training.language.tokeniser import NO_WORD, UNKNOWN
+
+
+def learner(**changed: Any) -> Supervised:
+    small = NetworkSettings(channels=(4, 4), points=2, width=8, heads=2, layers=0, decoder_layers=1)
+    fixed = SupervisedSettings(network=small, chunk=2, shift=0, brightness=0.0, strange=0.0, learning_rate=1e-9)
+    settings = replace(fixed, **changed)
+    torch.manual_seed(0)
+    actor = LanguageActor(Layout(5, (1, 16, 16, 3), 32), ("push",), 2, settings)
+    return Supervised(settings, actor, torch.Generator().manual_seed(0), 3)
 
 
 @given(st.lists(st.integers(2, 40), max_size=10), st.integers(0, 2**31 - 1))
 def test_unknown_words_come_among_the_known_ones_which_keep_their_order(said: list[int], seed: int) -> None:
     tokens = torch.tensor([said + [NO_WORD] * (16 - len(said))] * 8)
-    for row in with_unknown(tokens, 1.0, torch.Generator().manual_seed(seed)).tolist():
+    for row in with_strange(tokens, 1.0, torch.Generator().manual_seed(seed)).tolist():
         words = [one for one in row if one != NO_WORD]
         assert row == words + [NO_WORD] * (16 - len(words)), "absent ones are last"
         assert [one for one in words if one != UNKNOWN] == said
@@ -24,16 +38,28 @@ def test_unknown_words_come_among_the_known_ones_which_keep_their_order(said: li
 
 def test_about_the_given_share_of_sentences_changes() -> None:
     tokens = torch.tensor([[5, 6, 7, NO_WORD]]).expand(400, -1)
-    changed = (with_unknown(tokens, 0.5, torch.Generator().manual_seed(0)) == UNKNOWN).any(dim=1).float().mean()
+    changed = (with_strange(tokens, 0.5, torch.Generator().manual_seed(0)) == UNKNOWN).any(dim=1).float().mean()
     assert 0.35 < changed < 0.55
-    assert torch.equal(with_unknown(tokens, 0.0, torch.Generator()), tokens)
+    assert torch.equal(with_strange(tokens, 0.0, torch.Generator()), tokens)
+
+
+def test_loose_words_come_and_go_and_all_others_stay_in_their_order() -> None:
+    loose = torch.tensor([5, 9])
+    tokens = torch.tensor([[5.0, 6.0, 7.0, 0.0, 0.0, 0.0, 0.0]]).expand(400, -1)
+    rows = with_strange(tokens, 1.0, torch.Generator().manual_seed(0), loose).tolist()
+    assert all([one for one in row if one not in (NO_WORD, UNKNOWN, 5, 9)] == [6.0, 7.0] for row in rows)
+    assert 0.3 < sum(9 in row for row in rows) / 400 < 0.6 and 0.2 < sum(5 not in row for row in rows) / 400 < 0.5
+    assert torch.equal(with_strange(tokens, 0.0, torch.Generator(), loose), tokens)
+
+
+def test_refuses_a_loose_word_that_is_not_known() -> None:
+    with pytest.raises(UserError, match="loose: 'grasp'"):
+        learner(loose=("push", "grasp"))
 
 
 def test_a_new_guess_of_labels_is_as_good_as_the_network_allows() -> None:
-    small = NetworkSettings(channels=(4, 4), points=2, width=8, heads=2, layers=0, decoder_layers=1)
-    settings = SupervisedSettings(network=small, chunk=2, shift=0, brightness=0.0, strange=0.0, learning_rate=1e-9)
-    torch.manual_seed(0)
-    actor = LanguageActor(Layout(5, (1, 16, 16, 3), 32), ("push",), 2, settings)
+    one = learner()
+    actor = one.actor
     images = torch.randint(256, (64, 1, 16, 16, 3)).to(torch.uint8)
     seen = Seen(torch.randn(64, 5), torch.full((64, 16), 2), images)
     assert isinstance(actor.network, Network)
@@ -41,8 +67,7 @@ def test_a_new_guess_of_labels_is_as_good_as_the_network_allows() -> None:
         offsets = torch.relu(actor.network.place(*seen).feature) @ torch.randn(8, 3) + 0.7
     nowhere = torch.full((64, 1, 1, 2), 2.0)
     lesson = Lesson(seen, torch.zeros(64, 2, 2), torch.ones(64, 2), Known(offsets, nowhere))
-    learner = Supervised(settings, actor, torch.Generator().manual_seed(0), 3)
-    assert learner.update(iter([lesson]), 0.5)["labels"] > 0.1
-    learner.guess_by(lesson)
-    assert learner.update(iter([lesson]), 0.5)["labels"] < 1e-3
-    assert learner.update(iter([lesson]), 0.5, stills=True).keys() == {"labels", "places"}
+    assert one.update(iter([lesson]), 0.5)["labels"] > 0.1
+    one.guess_by(lesson)
+    assert one.update(iter([lesson]), 0.5)["labels"] < 1e-3
+    assert one.update(iter([lesson]), 0.5, stills=True).keys() == {"labels", "places"}

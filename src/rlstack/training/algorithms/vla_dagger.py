@@ -22,7 +22,7 @@ from rlstack.tasks.core.learning_environment import LearningEnvironment, failed
 from rlstack.training.algorithm import IterationResult, check_observation
 from rlstack.training.algorithms.bc import checked_losses
 from rlstack.training.demonstrations import scripted
-from rlstack.training.language import demonstrations
+from rlstack.training.language import corrections, demonstrations
 from rlstack.training.language.corrections import Corrections, mixed
 from rlstack.training.language.fine_tuning import FineTuning, FineTuningSettings
 from rlstack.training.language.rollouts import reward_of
@@ -46,7 +46,8 @@ class VLADAggerSettings(SupervisedSettings, FineTuningSettings):
     """Starts of further trials in an iteration, of which only labels and places are learned: more sentences, blocks
     and appearances than whole trials have."""
     demonstrated: float = value(0.5, at_least=0.0, at_most=1.0)
-    """Share of each batch that is of the demonstrations in the run to go on from, if there are some."""
+    """Share of each batch that is of the run to go on from, if it has some: its demonstrations, and its own trials'
+    corrections."""
     capacity: int = value(50_000, at_least=1000)
     """Most chunks of own trials that are kept, with an image for each camera; the oldest are overwritten."""
 
@@ -79,13 +80,14 @@ class VLADAgger(FineTuning):
         super().open(folder)
         settings = self.settings
         self.own = Corrections(self.environment, self.policy, settings.capacity, folder)
-        shown = Path(settings.pretrained) / demonstrations.FOLDER
-        if settings.demonstrated and (shown / SPEC_FILE).is_file():
-            self._shown = demonstrations.ChunkReplay([shown], self.policy)
+        before = [Path(settings.pretrained) / name for name in (demonstrations.FOLDER, corrections.FOLDER)]
+        shown = [one for one in before if (one / SPEC_FILE).is_file()]
+        if settings.demonstrated and shown:
+            self._shown = demonstrations.ChunkReplay(shown, self.policy)
         elif self._had_shown:
             raise UserError(
-                f"algorithm_settings: pretrained: the demonstrations in {shown} are gone, from which this run learns:"
-                " restore them, or go on without them with demonstrated: 0."
+                f"algorithm_settings: pretrained: the demonstrations in {before[0]} are gone, from which this run"
+                " learns: restore them, or go on without them with demonstrated: 0."
             )
         self._had_shown = self._shown is not None
 

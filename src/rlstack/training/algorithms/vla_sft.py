@@ -28,6 +28,7 @@ from rlstack.training.language.demonstrations import (
     lessons,
     open_chunks,
     parts_of,
+    record_stills,
 )
 from rlstack.training.language.parallel import Workers
 from rlstack.training.language.strays import Disturbance
@@ -35,6 +36,8 @@ from rlstack.training.language.supervised import Lesson, Supervised, SupervisedS
 
 _UPDATES = 10
 """Updates in an iteration."""
+_STILL = 0.25
+"""Share of stills in a batch."""
 _STATISTICS = 512
 """Images from which the standardisation of pixels is computed."""
 
@@ -52,6 +55,9 @@ class VLASFTSettings(SupervisedSettings):
     """Standard deviation of the noise on the expert's executed actions, 0 to 1."""
     kicks: float = value(0.0, at_least=0.0, at_most=0.5)
     """Share of the expert's chunks in which it executes a random action instead, also where noise is switched off."""
+    stills: int = value(0, at_least=0)
+    """Starts of further trials, of which only labels and places are learned, in a quarter of each batch: more
+    sentences, things and appearances than demonstrations have, for a picture each."""
     processes: int = value(1, at_least=1)
     """Processes that learn together, each with batches of its own, whose gradients are averaged."""
 
@@ -61,6 +67,8 @@ class VLASFTSettings(SupervisedSettings):
             raise ValueError(
                 f"labels: {self.labels:g} is not allowed with dataset: its frames lack the object's place: set it to 0."
             )
+        if self.stills and not self.labels:
+            raise ValueError(f"stills: {self.stills} is not allowed with labels: 0, which are all that they teach.")
 
 
 class VLASFT:
@@ -101,6 +109,9 @@ class VLASFT:
             noise = Disturbance(settings.stray, settings.kicks)
             drawing = torch.Generator().manual_seed(torch.initial_seed() % 2**63)  # resuming draws batches as before
             self._shown = open_chunks(self.environment, policy, folder, wanted, noise, drawing)
+        if settings.stills:
+            places = [*self._shown.folders, record_stills(self.environment, policy, folder, settings.stills)]
+            self._shown = ChunkReplay(places, policy, (1.0 - _STILL, _STILL))
         if not self._begun:
             normalise(self.policy, self._shown)
 

@@ -34,6 +34,9 @@ from rlstack.training.language.supervised import Known, Lesson
 FOLDER = "chunks"
 """Folder of demonstrations in a run's folder."""
 
+STILLS = "stills"
+"""Folder of starts of trials, of which there is an image each and no action, in a run's folder."""
+
 LABELS = ("object_offset", "goal_offset")
 """What only a simulator knows, and a network may learn to see; see ``privileged_table``."""
 
@@ -162,6 +165,30 @@ def open_chunks(
         if held < wanted:
             _demonstrate(environment, actor, buffer, wanted, held, noise, generator)
     return ChunkReplay([folder / FOLDER], actor)
+
+
+def record_stills(environment: Any, actor: LanguageActor, folder: Path, wanted: int) -> Path:
+    """Record starts of trials into a run's folder, unless they are there; return where they are.
+
+    They are chunks none of whose actions teaches: more scenes, sentences and appearances than demonstrations have.
+    """
+    count, place = environment.count, folder / STILLS
+    lanes, nothing = np.arange(count), np.zeros((count, actor.chunk, actor.actions), np.float32)
+
+    def begun() -> Rows:
+        environment.restart(torch.from_numpy(lanes))
+        known = environment.privileged(), environment.image_places()
+        return seen_rows(environment, actor.layout, environment.observe()[0], *known)
+
+    with ReplayBuffer(place, spec_of(environment, actor, wanted + 2 * count, count)) as buffer:
+        if len(buffer) < wanted:
+            counting = Counting("starts", wanted, len(buffer))
+            buffer.begin_lanes(begun(), lanes)
+            while len(buffer) < wanted:
+                buffer.add_lanes({"action": nothing, "inside": nothing[..., 0]}, begun(), lanes)
+                counting(len(buffer))
+            environment.reset_all()
+    return place
 
 
 def parts_of(datasets: Sequence[str]) -> tuple[list[str], list[float]]:

@@ -20,10 +20,14 @@ from rlstack.training.language.file_weights import weights_of_file
 from rlstack.training.language.rollouts import Rollouts, check_sparse
 from rlstack.training.run_folder import load_checkpoint
 
+_CELLS = ".where.grid"
+"""Where the cells of maps are: no weights, but what follows from settings, by which maps may become finer."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class FineTuningSettings(PolicySettings):
-    """Settings of learning from one's own trials; network, head and chunk are those of the run to go on from."""
+    """Settings of learning from one's own trials; network, head and chunk are those of the run to go on from, but for
+    ``fine``, ``rows`` and ``sharpness`` of the network, which have no weights."""
 
     pretrained: str = value("")
     """Folder of the run to go on from, of vla_sft or another algorithm of this family, or its policy file; empty: from
@@ -136,10 +140,12 @@ def _weights_of(pretrained: str, policy: LanguageActor, environment: Any) -> dic
     learned = state["algorithm"]
     best = state.get("best") or {}
     weights: dict[str, Any] = best.get("actor") or learned.get("actor") or learned.get("learner", {}).get("actor", {})
-    held, wanted = ({n: tuple(t.shape) for n, t in one.items()} for one in (weights, policy.state_dict()))
+    own = policy.state_dict()
+    weights = {**weights, **{name: own[name] for name in own if name.endswith(_CELLS) and name in weights}}
+    held, wanted = ({n: tuple(t.shape) for n, t in one.items()} for one in (weights, own))
     if "tokeniser.codes" not in held:
         raise UserError(f"{where} {pretrained} has no policy with an instruction: name a run of vla_sft.")
-    codes = policy.state_dict()["tokeniser.codes"]
+    codes = own["tokeniser.codes"]
     if held["tokeniser.codes"] != wanted["tokeniser.codes"] or not torch.equal(weights["tokeniser.codes"], codes):
         raise UserError(f"{where} {pretrained} has another vocabulary than this task: train with vla_sft on it first.")
     different = sorted(name for name in {**held, **wanted} if held.get(name) != wanted.get(name))

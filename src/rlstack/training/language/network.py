@@ -17,7 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from rlstack.schema import value
+from rlstack.errors import UserError
+from rlstack.schema import in_order, value
 from rlstack.training.language.attention import Layer
 from rlstack.training.language.efficientnet import EfficientNetLite, Pictures
 from rlstack.training.language.meanings import Vectors
@@ -47,6 +48,13 @@ class NetworkSettings:
     """Channels of the convolutions; of an ImageNet network's maps the last two are made."""
     points: int = value(16, at_least=1)
     """Features whose positions in an image are found."""
+    fine: bool = False
+    """Whether maps have a cell for 2 by 2 pixels, not 4 by 4: three times the work, for things of a few pixels."""
+    rows: tuple[float, float] = value((0.0, 1.0), at_least=0.0, at_most=1.0)
+    """Part of an image, from its top down, that convolutions see."""
+    sharpness: float = value(1.0, above=0.0)
+    """Factor of the scores whose distribution's mean a feature's position is: above 1, less of what is elsewhere in the
+    image draws it away."""
     tilted: bool = False
     """Whether the sentence tilts the maps of these features across the image, so that of two alike things one can be
     the left one."""
@@ -69,6 +77,9 @@ class NetworkSettings:
             raise ValueError(f"channels: {list(self.channels)} is not allowed: give at least two convolutions.")
         if self.tuned and self.pictures == "small":
             raise ValueError("tuned: true is not allowed with pictures: small, which always learn.")
+        in_order(self, "rows")
+        if self.pictures != "small" and (self.fine or self.rows != (0.0, 1.0)):
+            raise ValueError(f"fine and rows are not allowed with pictures: {self.pictures}: they are of pixels.")
         if self.width % self.heads:
             raise ValueError(f"heads: {self.heads} is not allowed: must divide width ({self.width}).")
 
@@ -251,7 +262,8 @@ class Network(Normalised):
     def _scaled(self, images: Tensor) -> Tensor:
         """Return standardised planes (cameras, batch, planes, rows, columns)."""
         mean, scale = self.plane_mean[:, None, None], self.plane_scale[:, None, None]
-        return ((_planes(images) - mean) * scale).transpose(0, 1)
+        first, last = _band(self.settings, self.images[1])
+        return ((_planes(images[:, :, first:last]) - mean) * scale).transpose(0, 1)
 
 
 def _planes(images: Tensor) -> Tensor:
@@ -287,23 +299,33 @@ class _Eye(nn.Module):
     ) -> None:
         super().__init__()
         if known is None:
-            channels, before, size = settings.channels, _PLANES, (rows, columns)
-            kernels = [5] + [3] * (len(channels) - 1)
-            strides, margins = [2, 2] + [1] * (len(channels) - 2), [0] * len(channels)
+            channels, before, size, more = settings.channels, _PLANES, (rows, columns), len(settings.channels) - 2
+            kernels, margins = [5, 3] + [3] * more, [0, 0] + [0] * more
+            # the same neighbourhoods as of coarse maps, whose weights therefore fit
+            strides, apart = [2, 1 if settings.fine else 2] + [1] * more, [1, 1] + [2 if settings.fine else 1] * more
+            top, bottom = _band(settings, rows)
+            rows = bottom - top
         else:
             channels, before, size = settings.channels[-2:], known.channels, known.cells
-            kernels, strides, margins = [1, 3], [1, 1], [0, 1]
-        (rows, columns), self.layers = size, nn.ModuleList()
-        for after, kernel, stride, margin in zip(channels, kernels, strides, margins):
-            self.layers.append(nn.Conv2d(before, after, kernel, stride, margin))
-            rows, columns = ((length + 2 * margin - kernel) // stride + 1 for length in (rows, columns))
+            kernels, strides, margins, apart = [1, 3], [1, 1], [0, 1], [1, 1]
+            (rows, columns), top = size, 0
+        self.layers, reaches = nn.ModuleList(), [step * (kernel - 1) + 1 for kernel, step in zip(kernels, apart)]
+        for after, kernel, stride, margin, step, reach in zip(channels, kernels, strides, margins, apart, reaches):
+            self.layers.append(nn.Conv2d(before, after, kernel, stride, margin, step))
+            rows, columns = ((length + 2 * margin - reach) // stride + 1 for length in (rows, columns))
             before = after
+        if min(rows, columns) < 1:
+            raise UserError(
+                f"algorithm_settings: network: rows: {list(settings.rows)} is not allowed: convolutions need more of an"
+                f" image of {size[0]} rows."
+            )
         self.modulated, self.tilts = [2 * n for n in channels], 2 * settings.points * settings.tilted
         made = sum(self.modulated) + self.tilts
         self.film = nn.Sequential(nn.Linear(width + _NAMES, 64), nn.ReLU(), nn.Linear(64, made))
         self.point = nn.Conv2d(before, settings.points, 1)
         self.where = SoftArgmax(rows, columns)
-        self.where.grid.copy_(_centres(kernels, strides, (rows, columns), size) if known is None else known.centres)
+        cells, self.sharpness = (rows, columns), settings.sharpness
+        self.where.grid.copy_(_centres(reaches, strides, cells, size, top) if known is None else known.centres)
         self.pool = (-(-rows // _PATCHES), -(-columns // _PATCHES))
         self.margin = (0, _PATCHES * self.pool[1] - columns, 0, _PATCHES * self.pool[0] - rows)
         self.of_points = nn.Linear(3 * settings.points, _POINT_TOKENS * width)
@@ -326,7 +348,7 @@ class _Eye(nn.Module):
             across = parts[-1].float().reshape(scores.shape[0], -1, 2) @ self.where.grid.T
             scores = scores + across.reshape(scores.shape)
         patches = functional.avg_pool2d(functional.pad(seen, self.margin), self.pool).flatten(start_dim=2)
-        return self.where(scores), scores.flatten(start_dim=2), patches
+        return self.where(self.sharpness * scores), scores.flatten(start_dim=2), patches
 
     def tokens(self, points: Tensor, patches: Tensor) -> Tensor:
         """Return tokens (batch, tokens, width) of what :meth:`forward` returned."""
@@ -334,10 +356,28 @@ class _Eye(nn.Module):
         return torch.cat([tokens, self.of_patches(patches.transpose(1, 2))], dim=1)
 
 
-def _centres(kernels: Sequence[int], strides: Sequence[int], cells: tuple[int, int], size: tuple[int, int]) -> Tensor:
-    """Return where the cells (rows * columns, 2) that convolutions end in are in an image: right and down, -1 to 1."""
+def _centres(
+    reaches: Sequence[int], strides: Sequence[int], cells: tuple[int, int], size: tuple[int, int], top: int
+) -> Tensor:
+    """Return where the cells (rows * columns, 2) that convolutions end in are in an image: right and down, -1 to 1.
+
+    Args:
+        reaches: Length of what each convolution looks at, in cells of the map before it.
+        strides: Of the convolutions.
+        cells: Rows and columns of the last map.
+        size: Of the image.
+        top: Its first row that convolutions see.
+    """
     before = [math.prod(strides[:k]) for k in range(len(strides))]
-    first, apart = 0.5 + sum(0.5 * (kernel - 1) * step for kernel, step in zip(kernels, before)), math.prod(strides)
-    down, right = (2.0 * (first + apart * torch.arange(n)) / pixels - 1.0 for n, pixels in zip(cells, size))
+    first, apart = 0.5 + sum(0.5 * (reach - 1) * step for reach, step in zip(reaches, before)), math.prod(strides)
+    down, right = (
+        2.0 * (edge + first + apart * torch.arange(n)) / pixels - 1.0 for n, pixels, edge in zip(cells, size, (top, 0))
+    )
     y, x = torch.meshgrid(down, right, indexing="ij")
     return torch.stack([x.flatten(), y.flatten()], dim=1)
+
+
+def _band(settings: NetworkSettings, rows: int) -> tuple[int, int]:
+    """Return the first row of an image that convolutions see, and the one after the last."""
+    first, last = (round(rows * share) for share in settings.rows)
+    return first, last

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
+from rlstack.errors import UserError
 from rlstack.schema import value
 from rlstack.training.algorithm import cosine_decay
 from rlstack.training.language.actor import LanguageActor, PolicySettings, Seen, reduced
@@ -51,6 +52,10 @@ class SupervisedSettings(PolicySettings):
     """Largest random change of an image's brightness, as a share."""
     strange: float = value(0.5, at_least=0.0, at_most=1.0)
     """Share of the sentences with up to three unknown words at random places, so that others' sentences say as much."""
+    loose: tuple[str, ...] = ()
+    """Known words without which each sentence still says all, such as verbs where a direction or a second thing tells
+    what is asked: in these sentences half of them become unknown, and half of the added words are among them, so that
+    "take the cube and push it left" is no sentence about taking."""
 
 
 class Known(NamedTuple):
@@ -101,6 +106,7 @@ class Supervised:
         self.settings, self.actor, self.generator = settings, actor, generator
         self.averaged: Averaged | None = None
         """What averages gradients over processes; None: there is this one alone."""
+        self._loose = _tokens_of(settings.loose, actor.tokeniser.words)
         guesses = labels and settings.labels and actor.grounded
         self._guess = nn.Linear(settings.network.width, labels) if guesses else None
         guess = [] if self._guess is None else [*self._guess.parameters()]
@@ -145,7 +151,7 @@ class Supervised:
             grounded = self.actor.grounded
             seen = seen._replace(
                 images=augmented(seen.images, settings.shift, settings.brightness, self.generator),
-                tokens=with_unknown(seen.tokens, settings.strange if grounded else 0.0, self.generator),
+                tokens=with_strange(seen.tokens, settings.strange if grounded else 0.0, self.generator, self._loose),
             )
             loss, losses = torch.zeros(()), dict[str, Tensor]()
             place: Placed | None = None
@@ -187,8 +193,16 @@ class Supervised:
         self.generator.set_state(state["random"])
 
 
-def with_unknown(tokens: Tensor, share: float, generator: torch.Generator) -> Tensor:
-    """Return tokens (batch, words) with up to :data:`_STRANGE` unknown words among some; the last may be dropped."""
+def with_strange(tokens: Tensor, share: float, generator: torch.Generator, loose: Tensor | None = None) -> Tensor:
+    """Return tokens (batch, words) with up to :data:`_STRANGE` further words among some; the last may be dropped.
+
+    Args:
+        tokens: (batch, words).
+        share: Share of the sentences that change.
+        generator: Draws the changes.
+        loose: (n,) tokens of which half of the added words are, and of which half become unknown; else all added words
+            are unknown.
+    """
     if not share:
         return tokens
     batch, words = tokens.shape
@@ -198,8 +212,25 @@ def with_unknown(tokens: Tensor, share: float, generator: torch.Generator) -> Te
     at = torch.rand((batch, _STRANGE), generator=generator) * length - 0.5
     places = torch.arange(words).expand(batch, -1) + (words + 1.0) * (tokens == NO_WORD)
     order = torch.cat([places, torch.where(added, at, 3.0 * words)], dim=1).argsort(dim=1)[:, :words]
-    both = torch.cat([tokens, torch.where(added, UNKNOWN, NO_WORD).to(tokens.dtype)], dim=1)
+    further = torch.full((batch, _STRANGE), UNKNOWN, dtype=tokens.dtype)
+    if loose is not None and len(loose):
+        said = loose[torch.randint(len(loose), further.shape, generator=generator)].to(tokens.dtype)
+        further = torch.where(torch.rand(further.shape, generator=generator) < 0.5, said, further)
+        lost = chosen & torch.isin(tokens.long(), loose) & (torch.rand(tokens.shape, generator=generator) < 0.5)
+        tokens = torch.where(lost, UNKNOWN, tokens)
+    both = torch.cat([tokens, torch.where(added, further, NO_WORD)], dim=1)
     return both.gather(1, order)
+
+
+def _tokens_of(loose: tuple[str, ...], words: tuple[str, ...]) -> Tensor:
+    """Return the tokens (n,) of some words of a vocabulary; raise ``UserError`` naming one that is not in it."""
+    for word in loose:
+        if word not in words:
+            raise UserError(
+                f"algorithm_settings: loose: '{word}' is not allowed: no sentence of this task's training says it."
+                f" Choose from {', '.join(words)}."
+            )
+    return torch.tensor([words.index(word) + 2 for word in loose], dtype=torch.long)
 
 
 def augmented(images: Tensor, shift: int, brightness: float, generator: torch.Generator) -> Tensor:
