@@ -88,7 +88,7 @@ class ReferenceQuadrotor:
         rotation = _matrix(orientation)
 
         c0, c1, c2 = model.thrust_coefficients
-        thrust = c0 + c1 * speed + c2 * speed**2
+        thrust = self.robot.thrust_factors * (c0 + c1 * speed + c2 * speed**2)
         body_force = np.array([0.0, 0.0, thrust.sum()]) - self._drag * (rotation.T @ velocity)
         acceleration = (rotation @ body_force + force) / body.mass_kg - np.array([0.0, 0.0, STANDARD_GRAVITY])
 

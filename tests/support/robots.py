@@ -81,6 +81,13 @@ def heavier(robot: Quadrotor, factor: float) -> Quadrotor:
     return replace(robot, body=replace(robot.body, mass_kg=robot.body.mass_kg * factor))
 
 
+def weakened(robot: Quadrotor, rotor: int, factor: float) -> Quadrotor:
+    """Return the robot with one weak rotor, likewise."""
+    rotors = list(robot.rotors)
+    rotors[rotor] = replace(rotors[rotor], thrust_factor=factor)
+    return replace(robot, rotors=tuple(rotors))
+
+
 def car() -> WheeledBase:
     """Return a made-up Ackermann base of 4 kg: steered front wheels that roll freely, driven rear wheels."""
 

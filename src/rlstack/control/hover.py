@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from rlstack.arrays import Array
 from rlstack.control.mixer import Mixer
+from rlstack.control.rotor_effectiveness import RotorEffectiveness
 from rlstack.kinds.quadrotor.spec import Quadrotor, RateLoop
 from rlstack.kinds.quadrotor.spec_allocation import allocation
 from rlstack.robots.spec import STANDARD_GRAVITY
@@ -141,6 +142,9 @@ RATE_RATIO, DAMPING_RATIO, VELOCITY_RATIO, POSITION_RATIO, INTEGRAL_RATIO = 1.6,
 to attitude, position to velocity, integral to position. Tuned in closed loop with the reference quadrotor, on a 27 g
 and a 1.5 kg robot: recovery from 60 degrees, and margin for two periods of delay, motors 30% slower, 20% more mass."""
 
+EFFECTIVENESS_RATIO = 0.5
+"""Bandwidth of the rotors' estimated effectiveness to that of the rate loop."""
+
 
 def authority(robot: Quadrotor) -> tuple[float, float]:
     """Return the angular accelerations in rad/s^2 available at hover: the lesser of roll and pitch, and yaw."""
@@ -251,7 +255,7 @@ class HoverLaw:
 
 
 class HoverController(HoverLaw):
-    """Flies to a goal and holds it by rotor speeds; keeps an integral and a motor model between calls.
+    """Flies to a goal and holds it by rotor speeds; keeps an integral, a motor model and what each rotor gives.
 
     Args:
         robot: The robot.
@@ -263,10 +267,14 @@ class HoverController(HoverLaw):
         self.mixer = Mixer(robot, self.gains.horizon_s)
         self._mass = robot.body.mass_kg
         self._inertia = robot.body.inertia_kg_m2
+        self.effectiveness = RotorEffectiveness(robot, EFFECTIVENESS_RATIO * self.gains.tilt_rate_per_s)
+        """What each rotor gives, as far as :meth:`observe` is told rates, while another controller flies, too."""
+        self._time_s = 0.0
 
     def reset(self, rotor_speed: float | None = None) -> None:
         """Reset the state; assume that all rotors turn at ``rotor_speed`` rad/s (the hover speed if None)."""
         self.forget_integral()
+        self.effectiveness.reset()
         model = self.robot.rotor_model
         speed = self.robot.hover_speed_rad_s if rotor_speed is None else rotor_speed
         self.mixer.reset(1, min(max(speed, model.speed_min_rad_s), model.speed_max_rad_s))
@@ -278,6 +286,13 @@ class HoverController(HoverLaw):
     def follow(self, dt: float) -> None:
         """Advance the motor model by ``dt`` s under the last command, while another controller flies."""
         self.mixer.follow(max(dt, 0.0))
+        self._time_s += max(dt, 0.0)
+        self.effectiveness.drove(self._time_s, self.mixer.speed[0])
+
+    def observe(self, angular_velocity: Vector, age_s: float = 0.0) -> None:
+        """Estimate the rotors' effectiveness from rates (3,), rad/s, body, that were measured ``age_s`` s ago."""
+        usual_s = 1.0 / self.robot.control_rate_hz
+        self.effectiveness.observe(self._time_s - age_s, angular_velocity, max(0.0, age_s - usual_s))
 
     def command(
         self,
@@ -308,6 +323,7 @@ class HoverController(HoverLaw):
         aim = self._aim(position, orientation, linear_velocity_world, goal_position, goal_yaw, dt, goal_velocity)
         p, q, r = map(float, angular_velocity)
         torque = self._torque(self._rates(aim), (p, q, r))
+        self.mixer.factors = self.robot.thrust_factors * self.effectiveness.shares
         return np.asarray(self.mixer.command(np.array([[self._mass * max(aim.up, 0.0), *torque]]))[0])
 
     def _torque(

@@ -28,7 +28,8 @@ class Mixer:
     def __init__(self, robot: Quadrotor, horizon_s: float) -> None:
         self._model = model = robot.rotor_model
         self._allocation, self._inverse = allocation(robot), inverse_allocation(robot)
-        self._factors = robot.thrust_factors
+        self.factors: Array = robot.thrust_factors
+        """(rotors,) Each rotor's thrust over the rotor model's."""
         self._rise_s, self._fall_s = model.rise_time_constant_s, model.fall_time_constant_s
         self._rise, self._fall = -math.expm1(-horizon_s / self._rise_s), -math.expm1(-horizon_s / self._fall_s)
         self.reset(1, model.speed_min_rad_s)
@@ -51,9 +52,9 @@ class Mixer:
         model = self._model
         low = self.speed + (model.speed_min_rad_s - self.speed) * self._fall
         high = self.speed + (model.speed_max_rad_s - self.speed) * self._rise
-        bounds: list[Array] = [self._factors * model.thrust(speed) for speed in (self.speed, low, high)]
+        bounds: list[Array] = [self.factors * model.thrust(speed) for speed in (self.speed, low, high)]
         each = mix(self._allocation, self._inverse, wrench, *bounds)
-        return self.lead(np.asarray(model.speed_for_thrust(each / self._factors)))
+        return self.lead(np.asarray(model.speed_for_thrust(each / self.factors)))
 
     def lead(self, wanted: Array) -> Array:
         """Return commands (N, rotors) in rad/s, within limits, that reach ``wanted`` speeds after the horizon."""

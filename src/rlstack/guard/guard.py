@@ -160,6 +160,9 @@ class Guard(Ending, ABC, Generic[Seen]):
     def _repeat(self, t: float) -> LimitedCommand:
         """Return the command to publish where the last one must be repeated."""
 
+    def _observed(self, t: float, seen: Seen) -> None:
+        """Learn from a new valid observation; by default nothing."""
+
     _advice = ""
     """What the operator can do about the limit that :meth:`_broken_limit` named."""
 
@@ -209,10 +212,9 @@ class Guard(Ending, ABC, Generic[Seen]):
             return False, f"outside the limits already: {broken}"
         if self.battery.forbids_arming:
             return False, self.battery.forbids_arming
-        self.stopped_unseen = False
+        self.stopped_unseen = self._stop_due = False
         self._monitor.forget()
         self._monitor.restart_stamps()  # a policy that answered while disarmed may answer the same observation again
-        self._stop_due = False
         self._accepted_t = t
         self._begin(t, seen)
         return True, self.reason
@@ -283,6 +285,7 @@ class Guard(Ending, ABC, Generic[Seen]):
         self._rate.observed(t)
         previous, self._seen, self._seen_t, self._newest_stamp_s = self._seen, seen, t, stamp_s
         self._measured_t = t - max(0.0, self._clock.source_s - stamp_s)
+        self._observed(t, seen)
         restarted, self._restart_due = self._restart_due, False
         if restarted and self.mode.role != "off":
             return self._on_clock_jump(t, before, previous, seen)
@@ -294,9 +297,7 @@ class Guard(Ending, ABC, Generic[Seen]):
             if near := self._near_limit(seen):
                 return self._turn_back(t, before, near)
             return Decision(None, stamp_s, self.mode, self.reason)
-        if self._acts:
-            return self._act(t, before, seen)
-        return self._off(before)
+        return self._act(t, before, seen) if self._acts else self._off(before)
 
     def on_battery(self, time_s: float, percentage: float, voltage_v: float) -> None:
         """Process a battery state (charge, 0 to 1, and V; NaN where not measured); the next observation acts on it."""
@@ -321,9 +322,8 @@ class Guard(Ending, ABC, Generic[Seen]):
             return self._no_command(before, problem or self.reason)
         if t - self._seen_t > self.config.observation_timeout_s:
             return self._tick(t, before)
-        passed = self._limit(t, numbers)
         self._accepted_t = t
-        return self._command(before, passed, stamp_s)
+        return self._command(before, self._limit(t, numbers), stamp_s)
 
     def on_tick(self, time_s: float) -> Decision:
         """Advance time: detect a late policy and missing observations. Call it at the control rate."""
@@ -436,8 +436,7 @@ class Guard(Ending, ABC, Generic[Seen]):
     def _command(self, before: Mode, passed: LimitedCommand, stamp_s: float | None = None) -> Decision:
         """Return the decision to publish a command; by default it answers the newest observation."""
         stamp_s = self._stamp_s() if stamp_s is None else stamp_s
-        command, clipped, blocked, held_for = passed
-        return Decision(command, stamp_s, self.mode, self.reason, before is not self.mode, clipped, blocked, held_for)
+        return Decision(passed.command, stamp_s, self.mode, self.reason, before is not self.mode, *passed[1:])
 
     def _no_command(self, before: Mode, reason: str) -> Decision:
         return Decision(None, self._stamp_s(), self.mode, reason, before is not self.mode)

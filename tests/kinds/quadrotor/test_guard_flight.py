@@ -11,6 +11,9 @@ from rlstack.guard import CommonMode
 from rlstack.kinds.quadrotor.guard import QuadrotorGuard, QuadrotorMode
 from rlstack.kinds.quadrotor.guard_config import QuadrotorGuardConfig
 from rlstack.kinds.quadrotor.spec import load_quadrotor
+from rlstack.robots import frames
+from rlstack.sim.backends.mujoco import MujocoEngine
+from rlstack.sim.simulation import Simulation
 from tests.kinds.quadrotor.guard_loop import Loop, good_policy
 from tests.support import robots
 
@@ -96,6 +99,47 @@ def test_a_policy_that_comes_back_in_time_flies_again() -> None:
     assert "on time again" in loop.guard.reason
     loop.run(1.0, policy)
     assert np.linalg.norm(loop.quad.state["position"] - AIR) < 0.1
+
+
+@pytest.mark.parametrize("late_s", [0.0, 0.01])
+def test_it_takes_over_a_robot_with_a_weak_motor_that_the_policy_knew_and_it_does_not(late_s: float) -> None:
+    robot = ROBOTS["crazyflie"]
+    weak = robots.weakened(robot, 1, 0.7)
+    loop = Loop(QuadrotorGuard(robot), AIR, plant=weak)
+    loop.late_s = late_s
+    loop.quad.state["rotor_speed"] = weak.hover_command
+    for _ in range(5):
+        loop.observe()
+        loop.quad.step(weak.hover_command, 0.01)
+    loop.observe()
+    assert loop.guard.arm(loop.time_s)[0]
+    loop.run(0.7, good_policy(weak, (1.0, -1.0, 1.2), 2.0))
+    assert loop.guard.mode is CommonMode.POLICY
+    taken = len(loop.modes)
+    loop.run(2.0, None)
+    assert set(loop.modes[taken + 5 :]) == {QuadrotorMode.HOVER}
+    assert max(loop.tilts) < loop.guard.config.tilt_rad
+    assert np.linalg.norm(loop.positions[-1] - loop.positions[-50]) < 0.2 and loop.speeds[-1] < 0.4
+
+
+def test_it_takes_off_with_a_weak_motor() -> None:
+    robot = ROBOTS["crazyflie"]
+    guard, simulation = QuadrotorGuard(robot), Simulation(MujocoEngine, [robots.weakened(robot, 2, 0.8)])
+    simulation.open()
+    tilts = []
+    for k in range(170):
+        seen = simulation.motion(0)
+        tilts.append(float(frames.tilt(seen["orientation"])))
+        seen["linear_velocity"] = frames.rotate_inverse(seen["orientation"], seen["linear_velocity"])
+        decision = guard.on_observation(0.01 * k, 0.01 * k, seen)
+        if k == 0:
+            assert guard.arm(0.0)[0]
+        if decision.command is not None:
+            simulation.command(decision.command[None])
+        simulation.step(0.01)
+    simulation.close()
+    assert guard.mode is not CommonMode.DISARMED and max(tilts) < guard.config.tilt_rad
+    assert seen["position"][2] == pytest.approx(0.8, abs=0.3)
 
 
 def test_a_policy_that_tilts_away_is_caught_inside_the_fence_and_never_flies_again() -> None:

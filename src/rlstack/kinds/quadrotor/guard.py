@@ -21,6 +21,8 @@ from rlstack.kinds.quadrotor.spec import Quadrotor
 
 PATIENCE = 6.0
 """How many times as long the guard hovers before it lands while a policy that was late still answers."""
+OFF_GROUND_M = 0.03
+"""Height above the place of arming from which a take-off turns the robot by its rotors alone."""
 CALM = 0.5
 """Share of the limits below which a robot that was turned back is handed over."""
 LIMIT_ADVICE = "Give a goal farther inside the limits, then arm again; if goals were inside, verify the policy."
@@ -87,7 +89,7 @@ class QuadrotorGuard(Guard[Observation]):
         self._jumps = JumpCheck(robot, self.config)
         self.obstacles = ObstacleMonitor(robot, self.config)
         """What its lidar and depth cameras see; their messages go to it."""
-        self._upright_t = 0.0
+        self._upright_t = self._ground_m = 0.0
         self._turned_back_t: deque[float] = deque()
 
     def _parse(self, stamp_s: float, signals: Signals) -> Observation | str:
@@ -99,6 +101,11 @@ class QuadrotorGuard(Guard[Observation]):
             return refused
         self.obstacles.add_pose(seen)
         return seen
+
+    def _observed(self, t: float, seen: Observation) -> None:
+        climbs = self.mode is QuadrotorMode.TAKEOFF
+        free = seen.position[2] > self._ground_m + OFF_GROUND_M if climbs else self._is_flying(seen)
+        self._fallback.observe(t, seen, self._measured_t, self.mode.role != "off" and free)
 
     def _forget_stamps(self) -> None:
         super()._forget_stamps()
@@ -173,6 +180,7 @@ class QuadrotorGuard(Guard[Observation]):
         if flying:
             self._enter(CommonMode.POLICY, t, "armed in the air")
         else:
+            self._ground_m = seen.position[2]
             self._fallback.climb(seen, self.config.takeoff_height_m)
             self._enter(QuadrotorMode.TAKEOFF, t, "armed on the ground")
 

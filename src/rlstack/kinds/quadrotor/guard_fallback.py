@@ -92,6 +92,18 @@ class HoverFallback:
         self.goal[2] = max(self.goal[2], config.floor_m + config.airborne_height_m)
         self._top = self.goal[2]
 
+    def observe(self, t: float, seen: Observation, measured_t: float, flying: bool) -> None:
+        """Learn from a new observation what the rotors give, whoever commands them."""
+        if self._motors is None:
+            return
+        self._follow(t)
+        effectiveness = self._motors.effectiveness
+        if flying:
+            self._motors.observe(seen.angular_velocity, t - measured_t)
+        else:
+            effectiveness.pause()
+        self._prediction.effectiveness = effectiveness.shares
+
     def predicted(self, t: float, newest: Observation, measured_t: float) -> Observation:
         """Return the state at ``t`` that follows from an observation and the commands since it was measured."""
         self._follow(t)

@@ -30,6 +30,8 @@ class StatePrediction:
 
     def __init__(self, robot: Quadrotor) -> None:
         self._model, self._allocation = robot.rotor_model, allocation(robot) * robot.thrust_factors
+        self.effectiveness: Array = np.ones(len(robot.rotors))
+        """(rotors,) Each rotor's thrust over the file's."""
         self._mass, self._inertia = robot.body.mass_kg, np.array(robot.body.inertia_kg_m2)
         self._drag = np.array(robot.body.linear_drag_n_s_per_m)
         self._from_stamp_s, self._t = -math.inf, 0.0
@@ -66,7 +68,7 @@ class StatePrediction:
         self._t = max(self._t, t - _LONGEST_S)
         for until_t, driving in [*self._drove, (t, self._drove[-1][1])]:
             if (left_s := min(until_t, t) - self._t) > _TINY_S:
-                wrench = self._allocation @ self._model.thrust(driving) if self._lags is None else driving
+                wrench = self._wrench(driving) if self._lags is None else driving
                 steps = math.ceil(left_s / _STEP_S)
                 for _ in range(steps):
                     self._step(left_s / steps, wrench)
@@ -74,6 +76,9 @@ class StatePrediction:
         position, orientation, velocity, rate = (part.tolist() for part in self._state)
         tilt_rad, yaw_rad = tilt_and_yaw(orientation)
         return Observation(newest.stamp_s, position, orientation, velocity, rate, tilt_rad, yaw_rad)
+
+    def _wrench(self, speed: Array) -> Array:
+        return np.asarray(self._allocation @ (self.effectiveness * self._model.thrust(speed)))
 
     def _step(self, dt: float, driven: Array) -> None:
         """Advance by ``dt`` s under a wrench, or rates and thrust."""
