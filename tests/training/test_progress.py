@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from rlstack.training.progress import ProgressDisplay, describe
-from rlstack.training.run import Progress
+from rlstack.training.run_result import Progress
 
 PROGRESS = Progress(
     steps=3_840_000,

@@ -237,7 +237,8 @@ def work(connection: Connection, order: TrainingRequest, parent: int) -> None:
     signal.signal(signal.SIGTERM, _stop_once)
     die_with_parent(parent)
     try:
-        from rlstack.training.run import Progress, start
+        from rlstack.training.run import start
+        from rlstack.training.run_result import Progress
 
         last = 0.0
 

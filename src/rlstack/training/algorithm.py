@@ -223,6 +223,17 @@ class FineTunes(Protocol):
 
 
 @runtime_checkable
+class ChangesInRun(Protocol):
+    """An algorithm that can go on with other settings in mid-run."""
+
+    changeable: ClassVar[tuple[str, ...]]
+    """The settings that may change."""
+
+    def change(self, settings: Any) -> None:
+        """Go on with settings that differ in :attr:`changeable` alone; called between two iterations."""
+
+
+@runtime_checkable
 class KeepsReplay(Protocol):
     """An algorithm with experience on disk, outside of checkpoints."""
 

@@ -30,7 +30,7 @@ from rlstack.view.watching import view_wanted
 
 if TYPE_CHECKING:
     from rlstack.training.human_intervention import Devices
-    from rlstack.training.run import OnBest, OnProgress, Progress, Result
+    from rlstack.training.run_result import OnBest, OnProgress, Progress, Result
     from rlstack.training.training_view import TrainingView
 
 Chosen = TypeVar("Chosen")
@@ -49,6 +49,8 @@ class TrainOptions(Generic[Chosen]):
     recipe: Annotated[Chosen, tyro.conf.arg(name=""), tyro.conf.FlagConversionOff]
     out: _Folder = None
     """The run's folder, which must not exist yet; default: the next free runs/<name>-NNN."""
+    until: float = 1.0
+    """Share of the steps after which to stop, evaluated and saved; --resume goes on."""
     json: _File = None
     """Also write the final figures to this file (JSON)."""
     view: bool = False
@@ -65,6 +67,8 @@ class ResumeOptions:
 
     resume: Annotated[Path, tyro.conf.arg(metavar="RUN")]
     """The run's folder."""
+    until: float = 1.0
+    """Share of the steps after which to stop, evaluated and saved; --resume goes on."""
     json: _File = None
     """Also write the final figures to this file (JSON)."""
     view: bool = False
@@ -137,13 +141,14 @@ def train_command(words: Sequence[str], devices: Devices | None = None) -> int:
     if words and words[0].startswith("-") and any(word.partition("=")[0] == "--resume" for word in words):
         arguments = ["--help"] if {"-h", "--help"} & set(words) else list(words)
         options = tyro.cli(ResumeOptions, args=arguments, prog="rlstack train", config=(tyro.conf.FlagCreatePairsOff,))
+        _check_until(options.until)
         import_torch()
         from rlstack.training import run
         from rlstack.training.run_folder import recipe_of
 
         viewed = recipe_of(options.resume) if view_wanted(options.view, options.no_view) else None
         with _shown(viewed, setup_s(options.resume)) as (show, best):
-            result = run.resume(options.resume, show, devices, best)
+            result = run.resume(options.resume, show, devices, best, options.until)
         return report(result, options.json)
     if not words or words[0].startswith("-"):
         print(_usage(), file=sys.stdout if words[:1] in (["-h"], ["--help"]) else sys.stderr)
@@ -156,12 +161,18 @@ def train_command(words: Sequence[str], devices: Devices | None = None) -> int:
 
         print(describe_task(options_.recipe.task_settings, load_robot(options_.recipe.robot)), end="")
         return 0
-    result = train(options_.recipe, options_.out, devices, view_wanted(options_.view, options_.no_view))
+    _check_until(options_.until)
+    view = view_wanted(options_.view, options_.no_view)
+    result = train(options_.recipe, options_.out, devices, view, options_.until)
     return report(result, options_.json)
 
 
 def train(
-    recipe: Recipe[Any, Any], out: Path | None = None, devices: Devices | None = None, view: bool = False
+    recipe: Recipe[Any, Any],
+    out: Path | None = None,
+    devices: Devices | None = None,
+    view: bool = False,
+    until: float = 1.0,
 ) -> Result:
     """Train a recipe with a progress display, in ``out`` or the next free folder under runs/; see :func:`run.start`.
 
@@ -181,7 +192,7 @@ def train(
 
     try:
         with _shown(recipe if view else None) as (show, best):
-            return run.start(recipe, folder, show, devices, announce, best)
+            return run.start(recipe, folder, show, devices, announce, best, until=until)
     except KeyboardInterrupt:
         if folder.exists():
             print(f"Stopped at once. Resume: rlstack train --resume {folder}", file=sys.stderr)
@@ -280,7 +291,12 @@ def report(result: Result, json_file: Path | None) -> int:
     print(f"Policy:  {result.policy}\nNext:    rlstack verify {result.policy}{option}")
     if json_file is not None:
         write_atomically(json_file, result.as_json())
-    return 0 if result.finished else 130
+    return 0 if result.until else 130
+
+
+def _check_until(until: float) -> None:
+    if not 0.0 < until <= 1.0:
+        raise UserError(f"--until {until:g} is not allowed: give a share of the steps, above 0 and at most 1.")
 
 
 def _usage() -> str:

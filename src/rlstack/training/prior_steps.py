@@ -52,6 +52,12 @@ class PriorSteps(SAC):
             self._pretrain()
         self._pretrained = True
 
+    def change(self, settings: Any) -> None:
+        """Go on with other settings; see :class:`rlstack.training.algorithm.ChangesInRun`."""
+        super().change(settings)
+        if self.replay is not None:
+            self.replay.settings = settings
+
     def state_dict(self) -> dict[str, Any]:
         """Return networks, optimisers, environment and random state; replayed steps stay in their files."""
         replay = None if self.replay is None else self.replay.state_dict()

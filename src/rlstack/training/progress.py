@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, ProgressColumn, TextColumn
 from rich.progress import Progress as Bars
 
-from rlstack.training.run import Progress
+from rlstack.training.run_result import Progress
 
 LINE_EVERY_S = 10.0
 """Time between lines without a terminal."""

@@ -21,6 +21,7 @@ from rlstack.robots import load_robot, robot_names
 from rlstack.schema import value
 from rlstack.tasks import TASKS
 from rlstack.training import ALGORITHMS
+from rlstack.training.recipe_changes import read_changes
 from rlstack.training.trackers import TRACKERS
 from rlstack.yaml_files import read_yaml
 
@@ -75,6 +76,8 @@ class Recipe(Generic[Task, Settings]):
     tracker: str | None = None
     """A tracker that keeps the run's figures, too, such as mlflow; default: none beside TensorBoard's events."""
     selection: Selection = field(default_factory=Selection)
+    changes: tuple[str, ...] = ()
+    """Settings of the algorithm that change in mid-run, each SHARE:NAME=VALUE, such as 0.5:learning_rate=1e-4."""
     task_settings: Task = field(default_factory=dict)  # type: ignore[assignment]
     """The task's own settings."""
     algorithm_settings: Settings = field(default_factory=dict)  # type: ignore[assignment]
@@ -292,6 +295,7 @@ def _check_fit(recipe: Recipe[Any, Any], where: str) -> None:
         raise unknown_name("robot", recipe.robot, robot_names())
     if recipe.tracker is not None and recipe.tracker not in TRACKERS.names():
         raise unknown_name("tracker", recipe.tracker, TRACKERS.names())
+    read_changes(recipe.changes, recipe.algorithm, recipe.algorithm_settings, where)
     if ALGORITHMS.load(recipe.algorithm).needs_gradients and not _differentiable(recipe.task_settings):
         tasks = [name for name in TASKS.names() if _differentiable(TASKS.load(name))]
         others = [name for name in ALGORITHMS.names() if not ALGORITHMS.load(name).needs_gradients]

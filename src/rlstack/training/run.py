@@ -12,7 +12,7 @@ import shutil
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ from rlstack.training.interrupt import deferred_interrupt
 from rlstack.training.intervention_strategies import needs_human
 from rlstack.training.origin import SCHEDULE_FROM, Origin, observed, read_origin
 from rlstack.training.recipe import Recipe, recipe_to_yaml
+from rlstack.training.recipe_changes import changed_settings, iteration_of, read_changes
 from rlstack.training.run_files import EVALUATIONS, FIGURES, LINEAGE, POLICY, RECIPE
 from rlstack.training.run_folder import (
     create_folder,
@@ -42,6 +43,7 @@ from rlstack.training.run_folder import (
     room_needed,
     save_checkpoint,
 )
+from rlstack.training.run_result import OnBest, OnProgress, Progress, Result
 from rlstack.training.tracking import Tracking
 from rlstack.verification.training_evaluation import Evaluator
 
@@ -52,55 +54,6 @@ CHECKPOINT_EVERY_S = 30.0
 """Wall time between checkpoints."""
 
 
-@dataclass(frozen=True)
-class Progress:
-    """Progress of a run after an iteration."""
-
-    steps: int
-    total_steps: int
-    steps_per_s: float
-    reward_per_s: float
-    lost_share: float
-    success: float | None
-    """Success in the latest evaluation on held-out starts; None before the first."""
-    seconds: float
-    seconds_left: float
-
-
-@dataclass(frozen=True)
-class Result:
-    """Result of a run."""
-
-    recipe: Recipe[Any, Any]
-    folder: Path
-    policy: Path
-    finished: bool
-    """False if it was stopped before its last step."""
-    steps: int
-    seconds: float
-    cpu_seconds: float
-    """CPU-seconds of learning and evaluating, without set-up and export."""
-    evaluation_cpu_seconds: float
-    """CPU-seconds of evaluating alone."""
-    setup_cpu_seconds: float
-    """CPU-seconds before learning began: imports, kernels, environment, network."""
-    evaluation: dict[str, float]
-    """Figures of the best policy, which is the exported one."""
-    evaluations: list[dict[str, float]]
-    """Figures of each evaluation, in order; ``cpu_seconds`` counts learning alone up to then."""
-
-    def as_json(self) -> str:
-        """Return all fields but the recipe, which has its own file."""
-        figures = {**schema.to_data(self), "folder": str(self.folder), "policy": str(self.policy)}
-        del figures["recipe"]
-        return json.dumps(figures, indent=2) + "\n"
-
-
-OnProgress = Callable[[Progress], None]
-OnBest = Callable[[PolicyGraph, Any, int], None]
-"""Called with the graph of a new best policy, its contract, and the steps so far."""
-
-
 def start(
     recipe: Recipe[Any, Any],
     folder: Path,
@@ -109,6 +62,7 @@ def start(
     on_start: Callable[[Path], None] = lambda folder: None,
     on_best: OnBest | None = None,
     evaluate: bool = True,
+    until: float = 1.0,
 ) -> Result:
     """Train ``recipe`` in a new ``folder`` until its last step, or until Ctrl-C, which saves and returns.
 
@@ -118,7 +72,8 @@ def start(
     at once and leaves the previous checkpoint. ``on_progress`` may also raise it to stop.
     ``on_start`` is called once all is checked and the folder is there, ``on_best`` with each new best policy.
     ``devices`` creates the teleoperation device if the recipe has human intervention. Without ``evaluate`` the last
-    policy is exported, which somebody else is to judge.
+    policy is exported, which somebody else is to judge. With ``until`` it stops, evaluated and saved, once that share
+    of the steps is done.
 
     A run that ends before its first iteration leaves no folder, unless it has demonstrations.
 
@@ -130,6 +85,7 @@ def start(
     origin = _origin(recipe)
     run = _Run(recipe, folder)
     run.on_best, run.evaluates = on_best, evaluate
+    run.stop_after(until)
     run.check()
     if origin is not None:
         run.start_from(origin)
@@ -158,6 +114,7 @@ def resume(
     on_progress: OnProgress | None = None,
     devices: Devices | None = None,
     on_best: OnBest | None = None,
+    until: float = 1.0,
 ) -> Result:
     """Resume the run in ``folder`` exactly from its latest checkpoint.
 
@@ -177,6 +134,7 @@ def resume(
         run.on_best = on_best
         if state is not None:
             run.load(state)
+        run.stop_after(until)
         with _human_intervention(run, devices) as operator, run.tracking:
             run.open()
             return run.learn(on_progress, operator)
@@ -232,8 +190,11 @@ class _Run:
         self.algorithm: Algorithm = ALGORITHMS.load(recipe.algorithm)(recipe.algorithm_settings, environment)
         self.environment = environment
         self.evaluator = Evaluator(self.task, self.robot, recipe.selection.episodes, recipe.selection.seed)
-        self.iterations = max(1, -(-recipe.steps // self.algorithm.steps_per_iteration))
+        self.iterations = self.last = max(1, -(-recipe.steps // self.algorithm.steps_per_iteration))
+        self.until = 1.0
         self.iteration = 0
+        settings = recipe.algorithm_settings
+        self.changes = read_changes(recipe.changes, recipe.algorithm, settings, f"{folder / RECIPE}")
         self.seconds = self.cpu_seconds = self.evaluation_cpu_seconds = 0.0
         self.setup_cpu_seconds = 0.0
         self.evaluations: list[dict[str, float]] = []
@@ -265,8 +226,25 @@ class _Run:
             ) from error
         self.lineage = origin.lineage()
 
+    def stop_after(self, until: float) -> None:
+        """Stop once a share of the steps is done."""
+        if until * self.iterations < 1.0 - 1e-6:
+            raise UserError(
+                f"{until:g} of the run's {self.iterations} iterations is less than one: stop later (--until, fewer"
+                " generations), or train more steps."
+            )
+        self.until, self.last = until, iteration_of(until, self.iterations)
+
+    def _change(self, iteration: int) -> None:
+        """Take over the settings that hold after so many iterations, if changes have come before."""
+        due = [one for one in self.changes if iteration_of(one.after, self.iterations) <= iteration]
+        if due:
+            algorithm: Any = self.algorithm  # one that changes in mid-run: the recipe was read for it
+            algorithm.change(changed_settings(self.recipe.algorithm_settings, due))
+
     def load(self, state: dict[str, Any]) -> None:
         try:
+            self._change(state["iteration"] - 1)  # those of this very iteration come before the next one
             self.algorithm.load_state_dict(state["algorithm"])
             for name in _KEPT:
                 setattr(self, name, state[name])
@@ -304,7 +282,7 @@ class _Run:
             deferred_interrupt() as stop,
             SummaryWriter(str(self.folder), purge_step=self._steps() + 1) as writer,
         ):
-            while self.iteration < self.iterations and not stop.is_set():
+            while self.iteration < self.last and not stop.is_set():
                 progress = self._iterate(writer)
                 if waiting is not None:
                     # save only a state that learning can continue from
@@ -324,6 +302,8 @@ class _Run:
     def _iterate(self, writer: Any) -> Progress:
         wall, cpu = time.perf_counter(), time.process_time()
         try:
+            if any(iteration_of(one.after, self.iterations) == self.iteration for one in self.changes):
+                self._change(self.iteration)
             result = self.algorithm.iterate(self._done())
             self.iteration += 1
             took = time.perf_counter() - wall
@@ -364,7 +344,8 @@ class _Run:
         choose = self.recipe.selection
         first = max(1, round(choose.after * self.iterations))
         every = max(1, round(choose.every * self.iterations))
-        return self.iteration == self.iterations or (self.iteration >= first and (self.iteration - first) % every == 0)
+        now = self.iteration
+        return now in (self.iterations, self.last) or (now >= first and (now - first) % every == 0)
 
     def _evaluate(self) -> None:
         begin, learning = time.process_time(), self.cpu_seconds - self.evaluation_cpu_seconds
@@ -402,6 +383,7 @@ class _Run:
             folder=self.folder,
             policy=policy,
             finished=self.iteration >= self.iterations,
+            until=self.until if self.iteration >= self.last else 0.0,
             steps=self._steps(),
             seconds=round(self.seconds, 1),
             cpu_seconds=round(self.cpu_seconds, 2),

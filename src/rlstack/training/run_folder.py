@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import re
+import shutil
 import threading
 import zipfile
 from collections.abc import Iterator
@@ -19,8 +20,8 @@ from rlstack.data.replay import ReplayReader
 from rlstack.data.replay.storage import LOCK_FILE, SPEC_FILE
 from rlstack.errors import UserError
 from rlstack.files import check_folder, lock, write_atomically
-from rlstack.training.recipe import Recipe, read_recipe
-from rlstack.training.run_files import CHECKPOINT, FIGURES, POLICY, RECIPE, RUN_LOCK
+from rlstack.training.recipe import Recipe, read_recipe, recipe_to_yaml
+from rlstack.training.run_files import CHECKPOINT, FIGURES, POLICY, RECIPE, RUN_LOCK, TRACKED
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 """What a disk answers that is full, over its quota, gone read-only or broken."""
@@ -127,6 +128,32 @@ def never_learned(folder: Path) -> bool:
     """Return whether the run in ``folder`` ended before its first checkpoint, which precedes the file of scalars."""
     begun = (CHECKPOINT, POLICY, FIGURES, "events.out.tfevents*")
     return (folder / RECIPE).is_file() and not any(any(folder.glob(name)) for name in begun)
+
+
+def copy_run(source: Path, target: Path, recipe: Recipe[Any, Any]) -> None:
+    """Copy a run that nobody trains, to go on from its checkpoint with another recipe; it is there whole or not at all.
+
+    Args:
+        source: Its folder.
+        target: The copy's folder; one that is there is left as it is.
+        recipe: The copy's recipe, which differs in changes that come later.
+    """
+    if target.exists():
+        return
+    part = target.with_name(f".{target.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    with room_needed(target):
+        shutil.copytree(source, part, ignore=shutil.ignore_patterns(RUN_LOCK, LOCK_FILE, TRACKED))
+    write_atomically(part / RECIPE, recipe_to_yaml(recipe))
+    os.sync()  # the copy, before its name
+    part.rename(target)
+
+
+def drop_state(folder: Path) -> None:
+    """Delete what a run would go on from, which takes the most room: its checkpoint and its replay buffers."""
+    (folder / CHECKPOINT).unlink(missing_ok=True)
+    for buffer in [path for path in folder.iterdir() if path.is_dir()]:
+        shutil.rmtree(buffer, ignore_errors=True)
 
 
 def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:

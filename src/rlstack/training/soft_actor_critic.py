@@ -29,6 +29,10 @@ _CONSERVATIVE_SAMPLES = 4
 """Sampled actions of each kind for conservative critics; 10 in Cal-QL."""
 
 
+CHANGEABLE = ("learning_rate", "gamma", "tau", "batch", "target_entropy")
+"""Settings that may change in mid-run."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class SoftActorCriticSettings:
     """Settings of the networks and their updates."""
@@ -171,7 +175,7 @@ class SoftActorCriticLearner:
     def __init__(
         self, settings: SoftActorCriticSettings, columns: int, actions: int, generator: torch.Generator
     ) -> None:
-        self.settings, self.generator = settings, generator
+        self.generator = generator
         self.columns, self.actions = columns, actions
         self.actor = SquashedActor(columns, actions, settings.hidden)
         self.critics = Critics(columns + actions, settings.hidden, settings.critics, settings.layer_norm)
@@ -179,11 +183,19 @@ class SoftActorCriticLearner:
             self.critics.biases[-1] += settings.start_value
         self.targets = copy.deepcopy(self.critics).requires_grad_(False)
         self.log_temperature = torch.tensor(math.log(settings.temperature), requires_grad=True)
-        self.target_entropy = settings.target_entropy * actions
         rate = settings.learning_rate
         self._actor_optimiser = Adam(self.actor.parameters(), lr=rate, fused=True)
         self._critics_optimiser = Adam(self.critics.parameters(), lr=rate, fused=True)
         self._temperature_optimiser = Adam([self.log_temperature], lr=rate)
+        self.change(settings)
+
+    def change(self, settings: SoftActorCriticSettings) -> None:
+        """Go on with other settings, of which those of :data:`CHANGEABLE` may differ."""
+        self.settings = settings
+        self.target_entropy = settings.target_entropy * self.actions
+        for optimiser in self._optimisers():
+            for group in optimiser.param_groups:
+                group["lr"] = settings.learning_rate
 
     def act(self, observation: Tensor) -> Tensor:
         """Return sampled actions (n, actions)."""
@@ -338,8 +350,7 @@ class SoftActorCriticLearner:
             self.log_temperature.copy_(state["log_temperature"])
         for optimiser, saved in zip(self._optimisers(), state["optimisers"]):
             optimiser.load_state_dict(saved)
-            for group in optimiser.param_groups:  # replace the saved rate: settings may have changed
-                group["lr"] = self.settings.learning_rate
+        self.change(self.settings)  # replace the saved rate: settings may have changed
         self.generator.set_state(state["generator"].cpu())
 
     def _optimisers(self) -> tuple[torch.optim.Optimizer, ...]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rlstack.robots import RobotSpec
-from rlstack.training.run import Progress
+from rlstack.training.run_result import Progress
 from rlstack.verification.training_evaluation import verification_of
 from rlstack.view.page_process import PageProcess
 from rlstack.view.recording import ReplayedTrial

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import tyro
 
@@ -17,6 +17,7 @@ from rlstack.errors import UserError
 if TYPE_CHECKING:
     from rlstack.bringup.sweep.plan import Plan
     from rlstack.bringup.sweep.space import Range
+    from rlstack.bringup.sweep.training_job import Workers
 
 _TRIALS = 40
 """By default."""
@@ -45,8 +46,14 @@ class Sweep:
     """Trainings of each trial; their mean counts."""
     tests: int = 5
     """Trainings in the test of the best settings, and as many of the recipe as it is; 0: no test."""
-    search: Literal["random", "tpe", "grid"] = "tpe"
-    """How settings are chosen: at random, by what did well before (tree-structured Parzen estimator), or all points."""
+    search: Literal["random", "tpe", "grid", "pbt", "pb2"] = "tpe"
+    """How settings are chosen: at random, by what did well before (tree-structured Parzen estimator), or all points; or
+    by a population, whose members change in mid-run: at random (PBT) or by what improved them before (PB2)."""
+    population: int = 8
+    """Members of a population, with pbt and pb2."""
+    generations: int = 10
+    """Parts of a training, after each of which a quarter of the members goes on from a better one's checkpoint, with
+    other settings."""
     prune: Literal["none", "asha"] = "none"
     """asha: end trials early whose evaluations fall behind (asynchronous successive halving). Which ones then depends
     on the order in which trials run; all else does not."""
@@ -78,6 +85,8 @@ class Sweep:
         import_torch()
         if self.resume is not None:
             folder, plan = self.resume, read_plan(self.resume)
+            if self.trials is not None and plan.generations:
+                raise UserError("--resume: a population has no --trials.")
             plan = replace(plan, trials=self._count(plan.search, plan.ranges, plan.trials))
         else:
             plan = self._plan()
@@ -85,7 +94,7 @@ class Sweep:
             if folder.exists():
                 raise UserError(f"{folder} exists already: choose another --out, or go on with --resume {folder}.")
             check_folder(folder.parent, "--out")
-        _check_study(plan)
+        _check_begin(plan)
         if self.resume is None:
             try:
                 folder.mkdir(parents=True)
@@ -103,32 +112,28 @@ class Sweep:
             os.close(held)
 
     def _run(self, folder: Path, plan: Plan) -> int:
-        from rlstack.bringup.sweep.comparison import compare_best
+        from rlstack.bringup.sweep.population import POPULATIONS
         from rlstack.bringup.sweep.ray_workers import RayWorkers
-        from rlstack.bringup.sweep.report import BEST_RECIPE, PAGE, table, write_report
+        from rlstack.bringup.sweep.report import BEST_RECIPE, PAGE
         from rlstack.bringup.sweep.training_job import LocalWorkers
-        from rlstack.bringup.sweep.trials import ProgressLines, Trials
 
         jobs = self.jobs or plan.window
         each = f"{plan.seeds} trainings" if plan.seeds > 1 else "a training"
-        print(f"Sweep of {plan.recipe.name} in {folder}: {plan.trials} trials of {each}, {jobs} at a time", flush=True)
+        parts = f"{plan.trials} trials of {each}"
+        if plan.search in POPULATIONS:
+            parts = f"{plan.population} members, {plan.generations} generations"
+        print(f"Sweep of {plan.recipe.name} in {folder}: {parts}, {jobs} at a time", flush=True)
         workers = RayWorkers(self.ray, jobs, folder) if self.ray else LocalWorkers(jobs)
         try:
-            trials = Trials(folder, plan, workers)
-            outcomes = trials.run(plan.trials, ProgressLines("trials"))
-            best, test = trials.best(), None
-            write_report(folder, plan, outcomes, best, None, trials.study.importances())
-            if best is not None and plan.tests:
-                test = compare_best(folder, plan, best, workers, ProgressLines("test, trainings"))
-                write_report(folder, plan, outcomes, best, test, trials.study.importances())
+            found = (_population if plan.search in POPULATIONS else _trials)(folder, plan, workers)
         except KeyboardInterrupt:
             print(f"\nStopped; nothing is lost. Go on: rlstack sweep --resume {folder}", flush=True)
             return 130
         finally:
             workers.close()
-        print(table(plan, outcomes, test))
-        if best is None:
-            print("No trial is complete and keeps the constraints.")
+        print(found.table)
+        if not found.any:
+            print("None is complete and keeps the constraints.")
             return 1
         print(f"Recipe:  {folder / BEST_RECIPE}\nReport:  {folder / PAGE}\nNext:    rlstack fly {folder / BEST_RECIPE}")
         return 0
@@ -149,9 +154,15 @@ class Sweep:
 
     def _plan(self) -> Plan:
         from rlstack.bringup.sweep.plan import Plan, read_constraint
+        from rlstack.bringup.sweep.population import POPULATIONS
         from rlstack.bringup.sweep.space import read_ranges, with_fields
         from rlstack.training.recipe import load_recipe
 
+        of_population = self.search in POPULATIONS
+        if not of_population and (self.population, self.generations) != (Sweep.population, Sweep.generations):
+            raise UserError("--population and --generations are of --search pbt and pb2: name one of them.")
+        if of_population and self.trials is not None:
+            raise UserError(f"--search {self.search} has no --trials: give --population and --generations.")
         recipe = with_fields(load_recipe(self.recipe), self.set)
         ranges = read_ranges(self.vary, recipe)
         usual = max(1, (os.cpu_count() or 1) // recipe.threads) if recipe.device == "cpu" else 1
@@ -168,6 +179,8 @@ class Sweep:
             lower=self.lower,
             constraints=tuple(map(read_constraint, self.constraint)),
             seed=self.seed,
+            population=self.population if of_population else 0,
+            generations=self.generations if of_population else 0,
         )
 
     def _count(self, search: str, ranges: Sequence[Range], usual: int) -> int:
@@ -180,9 +193,54 @@ class Sweep:
         return self.trials or size
 
 
-def _check_study(plan: Plan) -> None:
+class _Found(NamedTuple):
+    """What a sweep says at its end, and whether anything in it counts."""
+
+    table: str
+    any: bool
+
+
+def _trials(folder: Path, plan: Plan, workers: Workers) -> _Found:
+    """Do the trials of a sweep and the test, and write their report."""
+    from rlstack.bringup.sweep.comparison import compare_best
+    from rlstack.bringup.sweep.report import table, write_report
+    from rlstack.bringup.sweep.trials import ProgressLines, Trials
+
+    trials = Trials(folder, plan, workers)
+    outcomes = trials.run(plan.trials, ProgressLines("trials"))
+    best, test = trials.best(), None
+    write_report(folder, plan, outcomes, best, None, trials.study.importances())
+    if best is not None and plan.tests:
+        test = compare_best(folder, plan, best, workers, ProgressLines("test, trainings"))
+        write_report(folder, plan, outcomes, best, test, trials.study.importances())
+    return _Found(table(plan, outcomes, test), best is not None)
+
+
+def _population(folder: Path, plan: Plan, workers: Workers) -> _Found:
+    """Train a population, do the test of its best schedule, and write their report."""
+    from rlstack.bringup.sweep.comparison import compare_best
+    from rlstack.bringup.sweep.population import Population
+    from rlstack.bringup.sweep.population_report import table, write_population
+    from rlstack.bringup.sweep.trials import ProgressLines
+
+    population = Population(folder, plan, workers)
+    past = population.run(ProgressLines("trainings of a generation"))
+    first, test = population.best(), None
+    best = None if first is None else population.as_outcome(first)
+    write_population(folder, plan, past, best, None)
+    if best is not None and plan.tests:
+        test = compare_best(folder, plan, best, workers, ProgressLines("test, trainings"))
+        write_population(folder, plan, past, best, test)
+    return _Found(table(plan, past, test), best is not None)
+
+
+def _check_begin(plan: Plan) -> None:
     """Refuse a sweep that cannot begin, before its folder is made."""
+    from rlstack.bringup.sweep.population import POPULATIONS, check_population
     from rlstack.bringup.sweep.study import STUDY, Study
 
+    if plan.search in POPULATIONS:
+        check_population(plan)
+        return
     with tempfile.TemporaryDirectory() as empty:
         Study(Path(empty) / STUDY, plan.ranges, plan.search, plan.prune, plan.lower, plan.seed)

@@ -74,6 +74,8 @@ class Plan:
         lower: Whether less of it is better.
         constraints: Bounds that the best trial keeps.
         seed: Of what is drawn.
+        population: Members of a population, which ``pbt`` and ``pb2`` have.
+        generations: Parts of a training between which its members are compared.
     """
 
     recipe: Recipe[Any, Any]
@@ -88,6 +90,8 @@ class Plan:
     lower: bool
     constraints: tuple[Constraint, ...]
     seed: int
+    population: int = 0
+    generations: int = 0
 
     def tuned(self, values: Mapping[str, Any], seed: int, selection: int = 0) -> Recipe[Any, Any]:
         """Return a training's recipe.

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rlstack import __version__
-from rlstack.bringup.sweep.training_job import Job
+from rlstack.bringup.sweep.training_job import USER_ERROR, Job
 from rlstack.errors import UserError
 from rlstack.files import write_atomically
 from rlstack.processes import STARTED_BY
@@ -28,6 +28,7 @@ _ANSWER_S, _ROOM_S = 5.0, 120.0
 _SILENT = "--ray: no Ray cluster answers at {}: {}. Start one with `ray start --head`, or give local."
 _ALONE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 """Ray's switch of clusters over several machines: without them it listens on loopback."""
+_UNSEEN = "--ray: {} does not see {}, and a population goes on from checkpoints there: give a folder that all share.\n"
 _TOKEN = "sweep.token"
 """File by which a machine knows whether it sees the sweep's folder."""
 
@@ -169,6 +170,8 @@ def _train(job: Job, recipe: str, sweep: Path, token: str) -> _Sent:
     mark = sweep / _TOKEN
     if mark.is_file() and mark.read_text(encoding="utf-8") == token:
         return _Sent(_run(job), {})
+    if job.until < 1.0 or job.begins > 0.0:
+        return _Sent(USER_ERROR, {job.log.name: _UNSEEN.format(socket.gethostname(), sweep).encode()})
     with tempfile.TemporaryDirectory(prefix="rlstack-sweep-") as name:
         here = Path(name)
         own = Job(here / job.recipe.name, here / job.folder.name, job.threads)

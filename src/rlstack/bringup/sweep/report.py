@@ -12,13 +12,13 @@ import numpy as np
 
 from rlstack.bringup.sweep.comparison import AS_IS, BEST, Comparison
 from rlstack.bringup.sweep.plan import TUNING_SEED, Plan
-from rlstack.bringup.sweep.space import Range
+from rlstack.bringup.sweep.space import share_of
 from rlstack.bringup.sweep.trials import Outcome
 from rlstack.errors import UserError
 from rlstack.files import write_atomically, write_json
 from rlstack.text_table import aligned
 from rlstack.training.recipe import recipe_to_yaml
-from rlstack.verification.drawing import BAD, COLOURS, FAINT, draw_plots, new_figure
+from rlstack.verification.drawing import BAD, COLOURS, FAINT, Sketch, draw_plots, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 SUMMARY, BEST_RECIPE, PAGE = "sweep.json", "best.yaml", "sweep.html"
 SHOWN = 10
 """Trials of the printed table."""
+NOT_TESTED = "Not tested: train best.yaml with several seeds of your own."
 _TEMPLATE = Path(__file__).with_name("page.html.jinja")
 
 
@@ -51,7 +52,7 @@ def rows(plan: Plan, outcomes: Sequence[Outcome]) -> list[list[str]]:
             broken = [str(bound) for bound, beyond in zip(plan.constraints, one.over) if beyond > 0.0]
             state = f"not {', '.join(broken)}"
         value = "-" if one.value is None else f"{one.value:.4g}"
-        settings = [_shown(one.values[r.path]) for r in plan.ranges]
+        settings = [shown(one.values[r.path]) for r in plan.ranges]
         found.append([str(one.number), *settings, value, *ends, f"{one.cpu_seconds:.0f}", state])
     return found
 
@@ -66,16 +67,17 @@ def table(plan: Plan, outcomes: Sequence[Outcome], test: Comparison | None) -> s
     return text if test is None else f"{text}\n\n{verdict(plan, test)}"
 
 
-def verdict(plan: Plan, test: Comparison) -> str:
-    """Return what the test says, in sentences."""
+def verdict(plan: Plan, test: Comparison, tested: str = "") -> str:
+    """Return what the test says, in sentences; ``tested`` names what was tested, if not a trial's settings."""
     best, as_is = test.middle[BEST], test.middle[AS_IS]
     looks = "" if test.number == 1 else f" It is test {test.number}: figures of those before it were known meanwhile."
     few = "" if plan.tests > 2 else " Intervals of one or two trainings say nothing."
+    tested = tested or f"the settings of trial {test.trial}"
     return (
-        f"Test with {plan.tests} new seeds and other held-out starts: {plan.figure} {best:.4g} with the settings of"
-        f" trial {test.trial}, {as_is:.4g} with the recipe as it is (interquartile means, 95%). A training with"
-        f" these settings is better with a probability of {test.better:.0%}; {test.cpu_seconds[BEST]:.0f} and"
-        f" {test.cpu_seconds[AS_IS]:.0f} CPU-seconds a training.{looks}{few}"
+        f"Test with {plan.tests} new seeds and other held-out starts: {plan.figure} {best:.4g} with {tested},"
+        f" {as_is:.4g} with the recipe as it is (interquartile means, 95%). A training with these settings is better"
+        f" with a probability of {test.better:.0%}; {test.cpu_seconds[BEST]:.0f} and {test.cpu_seconds[AS_IS]:.0f}"
+        f" CPU-seconds a training.{looks}{few}"
     )
 
 
@@ -121,35 +123,53 @@ def write_report(
     if best is not None:
         tuned = plan.tuned(best.values, plan.recipe.seed)
         write_atomically(folder / BEST_RECIPE, f"# Trial {best.number} of a sweep.\n{recipe_to_yaml(tuned)}")
-    try:
-        import jinja2
-    except ImportError as error:
-        raise UserError("The report needs Jinja2, which is not installed: pip install 'rlstack[view]'.") from error
     caption = (
         "Above: each line is a trial, through its settings to its figure; dark ones are better, grey ones ended early."
         " Below: figures in the order of the trials with the best so far, and what share of the differences each"
         " setting explains (PED-ANOVA, of those in the better tenth; few trials say little)."
     )
     sketches = [("trials", "Settings and figures", caption, lambda: _figure(plan, outcomes, shares))]
+    write_page(
+        folder,
+        sketches,
+        rows(plan, outcomes),
+        title=f"Sweep of {plan.recipe.name} for {Path(plan.recipe.robot).stem}: {len(outcomes)} trials",
+        verdict=verdict(plan, test) if test else NOT_TESTED,
+        looked=looked(plan, outcomes),
+        listed="Trials",
+        failures=[f"Trial {one.number}: {one.why}" for one in outcomes if one.why],
+    )
+
+
+def write_page(folder: Path, sketches: Sequence[Sketch], table: Sequence[Sequence[str]], **texts: Any) -> None:
+    """Write a sweep's page.
+
+    Args:
+        folder: The sweep's folder.
+        sketches: Its plots.
+        table: Rows, the header first.
+        texts: ``title``, ``verdict``, ``looked``, ``listed``, what the table lists, and ``failures``, sentences.
+
+    Raises:
+        UserError: Jinja2 or matplotlib is missing, or the page cannot be written.
+    """
+    try:
+        import jinja2
+    except ImportError as error:
+        raise UserError("The report needs Jinja2, which is not installed: pip install 'rlstack[view]'.") from error
     plots = [
         {"title": plot.title, "caption": plot.caption, "data": base64.b64encode(plot.png).decode()}
         for plot in draw_plots(sketches)
     ]
-    header, *lines = rows(plan, outcomes)
+    header, *lines = table
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    page = environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
-        title=f"Sweep of {plan.recipe.name} for {Path(plan.recipe.robot).stem}: {len(outcomes)} trials",
-        verdict=verdict(plan, test) if test else "Not tested: train best.yaml with several seeds of your own.",
-        looked=looked(plan, outcomes),
-        header=header,
-        rows=lines,
-        failures=[f"Trial {one.number}: {one.why}" for one in outcomes if one.why],
-        plots=plots,
-    )
+    template = environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
+    page = template.render(header=header, rows=lines, plots=plots, **texts)
     write_atomically(folder / PAGE, page, what="the report")
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """Return a setting's value for a table."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
@@ -171,9 +191,9 @@ def _parallel(axes: Axes, plan: Plan, outcomes: Sequence[Outcome]) -> None:
     values = [one.value for one in complete if one.value is not None]
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
     span = high - low or 1.0
-    ends = [[_shown(value) for value in one.values] for one in plan.ranges]
+    ends = [[shown(value) for value in one.values] for one in plan.ranges]
     for one in outcomes:
-        places = [_share(one.values[r.path], r, axis) for r, axis in zip(plan.ranges, ends)]
+        places = [share_of(r, one.values[r.path]) for r in plan.ranges]
         if one.value is None or one.state != "complete":
             axes.plot(range(len(places)), places, color=FAINT, linewidth=0.8)
             continue
@@ -193,15 +213,6 @@ def _parallel(axes: Axes, plan: Plan, outcomes: Sequence[Outcome]) -> None:
     axes.axvline(len(plan.ranges), color=FAINT, linewidth=0.8)
     axes.text(len(plan.ranges), -0.07, f" {low:.4g}", fontsize=8.0, va="bottom")
     axes.text(len(plan.ranges), 1.07, f" {high:.4g}", fontsize=8.0, va="top")
-
-
-def _share(value: Any, one: Range, listed: Sequence[str]) -> float:
-    """Return where a value is on its setting's axis, from 0 to 1; ``listed`` are labels, if its values are listed."""
-    if listed:
-        return listed.index(_shown(value)) / (len(listed) - 1)
-    if one.log:
-        return float(np.log(value / one.low) / np.log(one.high / one.low))
-    return float((value - one.low) / (one.high - one.low))
 
 
 def _history(axes: Axes, plan: Plan, outcomes: Sequence[Outcome]) -> None:

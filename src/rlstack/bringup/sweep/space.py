@@ -18,7 +18,7 @@ from rlstack.training.recipe import Recipe, recipe_from_data
 Values = Mapping[str, Any]
 """Values by the settings' paths."""
 
-_FIXED = ("name", "task", "robot", "algorithm", "seed", "tracker", "fine_tuned_from")
+_FIXED = ("name", "task", "robot", "algorithm", "seed", "tracker", "fine_tuned_from", "changes")
 """Fields that make another sweep; the seeds are the sweep's own."""
 _FORMS = "give low:high, log:low:high, either with :points at its end, or values a,b,c"
 
@@ -73,6 +73,29 @@ def read_ranges(texts: Sequence[str], recipe: Recipe[Any, Any]) -> tuple[Range, 
         for end in one.ends:
             varied(recipe, {one.path: end}, f"--vary: {one.path}={end}")
     return tuple(found.values())
+
+
+def setting_at(one: Range, share: float) -> Any:
+    """Return the value of a setting at a share of its range, 0 to 1, with digits that a reader can use."""
+    if one.values:
+        return one.values[min(int(share * len(one.values)), len(one.values) - 1)]
+    if one.whole:  # each as often as the others, but for a logarithm
+        low, high = (one.low, one.high + 1.0) if not one.log else (one.low, one.high)
+    else:
+        low, high = one.low, one.high
+    value = low * (high / low) ** share if one.log else low + share * (high - low)
+    if one.whole:
+        return int(min(max(round(value) if one.log else math.floor(value), one.low), one.high))
+    return min(max(float(f"{value:.4g}"), one.low), one.high)
+
+
+def share_of(one: Range, value: Any) -> float:
+    """Return where a value is in its setting's range, from 0 to 1."""
+    if one.values:
+        return one.values.index(value) / (len(one.values) - 1)
+    if one.log:
+        return math.log(value / one.low) / math.log(one.high / one.low)
+    return float((value - one.low) / (one.high - one.low))
 
 
 def with_fields(recipe: Recipe[Any, Any], fields: Iterable[str]) -> Recipe[Any, Any]:

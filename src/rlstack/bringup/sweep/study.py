@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import optuna
 
 STUDY = "study.journal"
-Search = Literal["random", "tpe", "grid"]
+Search = Literal["random", "tpe", "grid", "pbt", "pb2"]
 Prune = Literal["none", "asha"]
 
 _NAME = "sweep"

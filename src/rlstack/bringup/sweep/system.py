@@ -16,6 +16,8 @@ def sweep_system(
     seeds: int = 1,
     tests: int = 5,
     search: str = "tpe",
+    population: int = 8,
+    generations: int = 10,
     prune: str = "none",
     jobs: int = 0,
     out: str = "",
@@ -30,7 +32,9 @@ def sweep_system(
         trials: Number of trials; None: the usual one.
         seeds: Trainings of each trial.
         tests: Trainings in the test of the best settings.
-        search: ``random``, ``tpe`` or ``grid``.
+        search: ``random``, ``tpe``, ``grid``, ``pbt`` or ``pb2``.
+        population: Members of a population, with the last two.
+        generations: Parts of a training after which its members go on from better ones.
         prune: ``none`` or ``asha``.
         jobs: Trainings at a time; 0: as many as there are processors for.
         out: The sweep's folder; empty: the next free one.
@@ -41,6 +45,7 @@ def sweep_system(
         lists = {"vary": tuple(vary), "set": tuple(set)}
         words += [word for name, given in lists.items() if given for word in (f"--{name}", *given)]
         single = {"seeds": seeds, "tests": tests, "search": search, "prune": prune, "out": out}
+        single |= {"population": population, "generations": generations}
         words += [word for name, given in single.items() if given != "" for word in (f"--{name}", str(given))]
     words += [] if trials is None else ["--trials", str(trials)]
     words += ["--jobs", str(jobs)] if jobs else []

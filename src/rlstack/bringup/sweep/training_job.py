@@ -22,6 +22,8 @@ from rlstack.training.run_files import EVALUATIONS, FIGURES, RECIPE
 TRIES, TRIES_OF_KILLED = 3, 20
 """How often a training is started that ends without a reason of its own, and one that is killed or whose machine is
 lost: the latter is seldom its fault, but may be for want of memory."""
+USER_ERROR = 2
+"""Exit status of a command that refuses, and says why."""
 _LEAST_FREE = 300 * 2**20
 """Bytes that must be free where a training is to write."""
 _LAST, _PERCENT = 2000, re.compile(r"^ *(\d+)%", re.MULTILINE)
@@ -37,11 +39,15 @@ class Job:
         recipe: Its recipe file.
         folder: The run's folder.
         threads: Processor threads that it takes.
+        until: Share of its steps after which it is done.
+        begins: Share of its steps that were done before.
     """
 
     recipe: Path
     folder: Path
     threads: int
+    until: float = 1.0
+    begins: float = 0.0
 
     @property
     def log(self) -> Path:
@@ -51,7 +57,9 @@ class Job:
     def figures(self) -> dict[str, Any] | None:
         """Return the figures of the finished training; None: it has not finished."""
         found = _read(self.folder / FIGURES)
-        return found if isinstance(found, dict) and found.get("finished") else None
+        if not isinstance(found, dict):
+            return None
+        return found if found.get("finished") or found.get("until", 0.0) >= self.until else None
 
     def evaluations(self) -> list[dict[str, Any]]:
         """Return the evaluations so far."""
@@ -60,10 +68,11 @@ class Job:
 
     def command(self) -> list[str]:
         """Return the command that begins it, or goes on with it."""
-        words = [sys.executable, "-m", "rlstack", "train", "--no-view"]
+        words = [sys.executable, "-m", "rlstack", "train"]
+        options = ["--no-view", *(("--until", f"{self.until!r}") if self.until < 1.0 else ())]
         if (self.folder / RECIPE).is_file():
-            return [*words, "--resume", str(self.folder)]
-        return [*words[:-1], str(self.recipe), "--no-view", "--out", str(self.folder)]
+            return [*words, *options, "--resume", str(self.folder)]
+        return [*words, str(self.recipe), *options, "--out", str(self.folder)]
 
     def environment(self) -> dict[str, str]:
         """Return its environment: threads are pinned, so that trainings beside each other do not slow down."""
@@ -79,7 +88,8 @@ class Job:
                 found = _PERCENT.findall(log.read().decode(errors="replace"))
         except OSError:
             return 0.0
-        return int(found[-1]) / 100.0 if found else 0.0
+        share = int(found[-1]) / 100.0 if found else 0.0
+        return min(max((share - self.begins) / (self.until - self.begins), 0.0), 1.0)
 
     def why(self) -> str:
         """Return the last thing that it said, for who wants to know why it ended."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from rlstack.bringup.sweep.plan import TUNING_SEED, Plan, figure
 from rlstack.bringup.sweep.study import STUDY, Study, best_of
-from rlstack.bringup.sweep.training_job import TRIES, TRIES_OF_KILLED, Job, Workers
+from rlstack.bringup.sweep.training_job import TRIES, TRIES_OF_KILLED, USER_ERROR, Job, Workers
 from rlstack.errors import UserError
 from rlstack.files import write_atomically, write_json
 from rlstack.progress import EVERY_S, duration, say
@@ -24,8 +24,6 @@ from rlstack.training.recipe import Recipe, recipe_to_yaml
 _WAIT_S = 0.1
 _LOOK_S = 1.0
 """Between two looks at what running trainings have written."""
-_USER_ERROR = 2
-"""Exit status of a command that refuses, and says why."""
 _LOCKED = "Another process trains in"
 _FULL = "Make room there"
 OUTCOME = "outcome.json"
@@ -119,16 +117,22 @@ class Outcome:
         return self.state == "complete" and all(beyond <= 0.0 for beyond in self.over)
 
 
-def job_of(folder: Path, name: str, recipe: Recipe[Any, Any]) -> Job:
-    """Return a training in a folder, whose recipe file is written if it is not there."""
+def job_of(folder: Path, name: str, recipe: Recipe[Any, Any], until: float = 1.0, begins: float = 0.0) -> Job:
+    """Return a training in a folder, whose recipe file is written if it is not there; see :class:`.Job`."""
     file = folder / f"{name}.yaml"
     if not file.is_file():
         write_atomically(file, recipe_to_yaml(recipe))
-    return Job(file, folder / name, recipe.threads)
+    return Job(file, folder / name, recipe.threads, until, begins)
 
 
-def run_jobs(jobs: Sequence[Job], workers: Workers, on_done: OnDone) -> None:
+def run_jobs(jobs: Sequence[Job], workers: Workers, on_done: OnDone, failed: dict[Job, str] | None = None) -> None:
     """Have trainings done that are not yet.
+
+    Args:
+        jobs: They.
+        workers: Where they run.
+        on_done: Takes the progress.
+        failed: Takes those that fail, and why; None: none may.
 
     Raises:
         UserError: One fails.
@@ -145,12 +149,16 @@ def run_jobs(jobs: Sequence[Job], workers: Workers, on_done: OnDone) -> None:
             if job.figures() is not None:
                 done += 1
             elif why := _reason(job, status, tries[job]):
-                raise UserError(f"{job.folder}: {why}")
+                if failed is None:
+                    raise UserError(f"{job.folder}: {why}")
+                failed[job] = why
+                done += 1
             else:
                 waiting.append(job)
         if time.monotonic() - said_s >= _LOOK_S or done == len(jobs):
             said_s = time.monotonic()
-            on_done(done + sum(job.share() for job in jobs if job.figures() is None), len(jobs))
+            running = [job for job in jobs if job.figures() is None and job not in (failed or ())]
+            on_done(done + sum(job.share() for job in running), len(jobs))
         time.sleep(_WAIT_S)
 
 
@@ -326,7 +334,7 @@ def _reason(job: Job, status: int, tries: int) -> str:
     said = job.why()
     if _FULL in said:
         raise UserError(said)
-    if status == _USER_ERROR and _LOCKED not in said:
+    if status == USER_ERROR and _LOCKED not in said:
         return said
     most = TRIES_OF_KILLED if status < 0 else TRIES
     return "" if tries < most else f"it ended {tries} times with status {status}: {said}"

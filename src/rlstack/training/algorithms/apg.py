@@ -72,6 +72,7 @@ class APG:
     Settings = APGSettings
     needs_gradients = True
     fine_tunes = "policy"
+    changeable = ("learning_rate", "final_learning_rate", "max_gradient_norm", "steepest", "final_steepest", "restart")
 
     def __init__(self, settings: APGSettings, environment: LearningEnvironment) -> None:
         self.settings, self.environment = settings, environment
@@ -149,6 +150,10 @@ class APG:
         actor = copy.deepcopy(self.policy).cpu().eval().requires_grad_(False)
         actor.fold()
         return actor
+
+    def change(self, settings: APGSettings) -> None:
+        """Go on with other settings; see :class:`rlstack.training.algorithm.ChangesInRun`."""
+        self.settings = settings
 
     def start_from(self, actor: Mapping[str, Tensor], state: Mapping[str, Any] | None) -> None:
         """Take over a policy's weights; see :class:`rlstack.training.algorithm.FineTunes`."""

@@ -10,7 +10,7 @@ import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -150,6 +150,7 @@ class BC:
 
     Settings = BCSettings
     needs_gradients = False
+    changeable: ClassVar[tuple[str, ...]] = ("learning_rate",)
 
     def __init__(self, settings: BCSettings, environment: LearningEnvironment) -> None:
         self.settings, self.environment = settings, scripted(environment, "bc")
@@ -183,6 +184,10 @@ class BC:
     def actor(self) -> Actor:
         """Return a copy of the current actor."""
         return copy.deepcopy(self.cloner.actor).eval().requires_grad_(False)
+
+    def change(self, settings: Any) -> None:
+        """Go on with other settings; see :class:`rlstack.training.algorithm.ChangesInRun`."""
+        self.settings = self.cloner.settings = settings
 
     def state_dict(self) -> dict[str, Any]:
         """Return network, optimiser and random state; the demonstrations stay in their files."""

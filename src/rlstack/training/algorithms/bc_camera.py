@@ -132,6 +132,7 @@ class BCCamera:
 
     Settings = BCCameraSettings
     needs_gradients = False
+    changeable = ("learning_rate",)
 
     def __init__(self, settings: BCCameraSettings, environment: LearningEnvironment) -> None:
         self.settings, self.environment = settings, scripted(environment, "bc_camera")
@@ -203,6 +204,10 @@ class BCCamera:
     def actor(self) -> Actor:
         """Return a copy of the current actor."""
         return copy.deepcopy(VisionActor(self.encoder_trainer.encoder, self.cloner.actor)).eval().requires_grad_(False)
+
+    def change(self, settings: BCCameraSettings) -> None:
+        """Go on with other settings; see :class:`rlstack.training.algorithm.ChangesInRun`."""
+        self.settings = self.cloner.settings = settings
 
     def state_dict(self) -> dict[str, Any]:
         """Return networks, optimisers and random state; the demonstrations stay in their files."""

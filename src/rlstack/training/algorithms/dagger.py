@@ -45,6 +45,7 @@ class DAgger(BC):
     """See :class:`rlstack.training.algorithms.bc.BC`; here the steps are those of the moving robots."""
 
     Settings = DAggerSettings
+    changeable = (*BC.changeable, "updates")
     settings: DAggerSettings
 
     def __init__(self, settings: DAggerSettings, environment: LearningEnvironment) -> None:

@@ -45,6 +45,7 @@ class H2O(RecordedSteps):
     """See :class:`rlstack.training.prior_steps.RecordedSteps`."""
 
     Settings = H2OSettings
+    changeable = (*RecordedSteps.changeable, "regularisation")
     settings: H2OSettings
 
     def __init__(self, settings: H2OSettings, environment: LearningEnvironment) -> None:

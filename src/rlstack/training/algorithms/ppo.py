@@ -87,6 +87,10 @@ class PPO:
     Settings = PPOSettings
     needs_gradients = False
     fine_tunes = "run"
+    changeable = (
+        *("learning_rate", "entropy", "clip", "gamma", "gae_lambda"),
+        *("target_kl", "final_kl", "epochs", "max_gradient_norm"),
+    )
 
     def __init__(self, settings: PPOSettings, environment: LearningEnvironment) -> None:
         self.settings, self.environment = settings, environment
@@ -168,6 +172,16 @@ class PPO:
         """Return a copy of the current actor on the CPU."""
         return RslActor(self.learner.get_policy())
 
+    def change(self, settings: PPOSettings) -> None:
+        """Go on with other settings; see :class:`rlstack.training.algorithm.ChangesInRun`."""
+        learner, before = self.learner, self.settings
+        self.settings = settings
+        learner.num_learning_epochs, learner.clip_param = settings.epochs, settings.clip
+        learner.gamma, learner.lam = settings.gamma, settings.gae_lambda
+        learner.entropy_coef, learner.max_grad_norm = settings.entropy, settings.max_gradient_norm
+        if settings.learning_rate != before.learning_rate:  # otherwise keep the adapted rate
+            self._learn_at(settings.learning_rate)
+
     def start_from(self, actor: Mapping[str, Tensor], state: Mapping[str, Any] | None) -> None:
         """Take over the policy and critic of a run's end; see :class:`rlstack.training.algorithm.FineTunes`."""
         assert state is not None
@@ -194,9 +208,7 @@ class PPO:
         self.learner.load(state["learner"], None, strict=True)
         rate = self.settings.learning_rate
         if state.get("learning_rate", rate) != rate:  # the settings changed; otherwise keep the adapted rate
-            self.learner.learning_rate = rate
-            for group in self.learner.optimizer.param_groups:
-                group["lr"] = rate
+            self._learn_at(rate)
         self.environment.load_state_dict(state["environment"])
         device = self.environment.device
         self._observations = self._grouped(*(state["observations"][name].to(device) for name in ("actor", "critic")))
@@ -206,6 +218,11 @@ class PPO:
         if self.settings.network == "gru":
             for model, hidden in zip((self.learner.actor, self.learner.critic), state["hidden"]):
                 model.reset(hidden_state=None if hidden is None else hidden.to(device))
+
+    def _learn_at(self, rate: float) -> None:
+        self.learner.learning_rate = rate
+        for group in self.learner.optimizer.param_groups:
+            group["lr"] = rate
 
     def _grouped(self, actor: Tensor, critic: Tensor) -> TensorDict:
         return TensorDict({"actor": actor, "critic": critic}, batch_size=[self.environment.count])

@@ -92,6 +92,10 @@ class DiscretePPO:
 
     Settings = DiscretePPOSettings
     needs_gradients = False
+    changeable = (
+        *("learning_rate", "entropy", "clip", "gamma", "gae_lambda"),
+        *("value_weight", "epochs", "max_gradient_norm"),
+    )
 
     def __init__(self, settings: DiscretePPOSettings, environment: LearningEnvironment) -> None:
         self.settings, self.environment = settings, environment
@@ -130,6 +134,10 @@ class DiscretePPO:
     def actor(self) -> Actor:
         """Return a copy of the current actor on the CPU."""
         return copy.deepcopy(self._actor).cpu().eval().requires_grad_(False)
+
+    def change(self, settings: DiscretePPOSettings) -> None:
+        """Go on with other settings; see :class:`rlstack.training.algorithm.ChangesInRun`."""
+        self.settings = settings
 
     def state_dict(self) -> dict[str, Any]:
         """Return networks, optimiser, environment and random state."""

@@ -51,6 +51,7 @@ class RLPD(PriorSteps):
     Settings = RLPDSettings
     settings: RLPDSettings
     environment: ScriptedEnvironment
+    changeable = (*PriorSteps.changeable, "cloning", "cloning_end")
     unrewarded = False
     """Whether demonstrations have zero reward, whatever the task's rewards are."""
 

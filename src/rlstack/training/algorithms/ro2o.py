@@ -42,6 +42,7 @@ class RO2O(RecordedSteps):
     """See :class:`rlstack.training.prior_steps.RecordedSteps`."""
 
     Settings = RO2OSettings
+    changeable = (*RecordedSteps.changeable, "nearby", "value_smoothness", "policy_smoothness", "pessimism")
     settings: RO2OSettings
 
     def _measure(self, recorded: dict[str, Tensor]) -> None:

@@ -20,7 +20,7 @@ from rlstack.schema import value
 from rlstack.tasks.core.learning_environment import GoalEnvironment, GoalStep, LearningEnvironment, failed
 from rlstack.training.algorithm import Actor, IterationResult, RolloutTotals, check_finite, check_observation
 from rlstack.training.hindsight_replay import REPLAY, HindsightReplay, dealt
-from rlstack.training.soft_actor_critic import SoftActorCriticLearner, SoftActorCriticSettings
+from rlstack.training.soft_actor_critic import CHANGEABLE, SoftActorCriticLearner, SoftActorCriticSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +57,7 @@ class SAC:
     Settings = SACSettings
     needs_gradients = False
     fine_tunes: ClassVar[str] = "run"
+    changeable: ClassVar[tuple[str, ...]] = (*CHANGEABLE, "updates", "actor_every", "hindsight", "ahead")
 
     def __init__(self, settings: SACSettings, environment: LearningEnvironment) -> None:
         task = environment.task
@@ -124,6 +125,11 @@ class SAC:
     def actor(self) -> Actor:
         """Return a copy of the current actor."""
         return copy.deepcopy(self.learner.actor).eval().requires_grad_(False)
+
+    def change(self, settings: Any) -> None:
+        """Go on with other settings; see :class:`rlstack.training.algorithm.ChangesInRun`."""
+        self.settings = settings
+        self.learner.change(settings)
 
     def start_from(self, actor: Mapping[str, Tensor], state: Mapping[str, Any] | None) -> None:
         """Take over the networks of a run's end; see :class:`rlstack.training.algorithm.FineTunes`."""

@@ -60,6 +60,7 @@ class VLADAgger(FineTuning):
     """
 
     Settings = VLADAggerSettings
+    changeable = ("learning_rate",)
 
     def __init__(self, settings: VLADAggerSettings, environment: LearningEnvironment) -> None:
         super().__init__(settings, environment, "vla_dagger", 1.0)
@@ -158,6 +159,10 @@ class VLADAgger(FineTuning):
         if self.own is not None:
             self.own.close()
             self.own = None
+
+    def change(self, settings: VLADAggerSettings) -> None:
+        """Go on with other settings; see :class:`rlstack.training.algorithm.ChangesInRun`."""
+        self.settings = self.learner.settings = settings
 
     def state_dict(self) -> dict[str, Any]:
         """Return network, optimiser, environment and random state; own trials stay in their files."""

@@ -27,7 +27,7 @@ from rlstack.training.language.flow import Flow
 from rlstack.training.language.heads import HeadName
 from rlstack.training.language.rollouts import reward_of
 from rlstack.training.language.steering import SteeredActor, seen_by_steering, steered
-from rlstack.training.soft_actor_critic import SoftActorCriticLearner, SoftActorCriticSettings
+from rlstack.training.soft_actor_critic import CHANGEABLE, SoftActorCriticLearner, SoftActorCriticSettings
 
 _AT_ONCE = 16
 """Batches sampled together, which costs little more than one."""
@@ -61,6 +61,7 @@ class VLADSRL(FineTuning):
     """
 
     Settings = VLADSRLSettings
+    changeable = (*CHANGEABLE, "updates")
 
     def __init__(self, settings: VLADSRLSettings, environment: LearningEnvironment) -> None:
         super().__init__(settings, environment, "vla_dsrl", 1.0)
@@ -176,6 +177,11 @@ class VLADSRL(FineTuning):
             for batch in dealt(self._sampler.sample(count * self.settings.batch), count):
                 logged |= self.learner.update_critics(batch) | self.learner.update_actor(batch)
         return logged
+
+    def change(self, settings: VLADSRLSettings) -> None:
+        """Go on with other settings; see :class:`rlstack.training.algorithm.ChangesInRun`."""
+        self.settings = settings
+        self.learner.change(settings)
 
     def state_dict(self) -> dict[str, Any]:
         """Return networks, optimisers, environment and random state; the chunks stay in their files."""

@@ -16,7 +16,7 @@ from rlstack.tasks.core.learning_environment import LearningEnvironment
 from rlstack.training.algorithm import IterationResult, check_finite
 from rlstack.training.language.fine_tuning import FineTuning, FineTuningSettings
 from rlstack.training.language.overlap import policy_gradient
-from rlstack.training.language.policy_gradient import PolicyGradientSettings
+from rlstack.training.language.policy_gradient import CHANGEABLE, PolicyGradient, PolicyGradientSettings
 from rlstack.training.language.rollouts import group_advantages, totals
 
 
@@ -40,6 +40,7 @@ class VLAGRPO(FineTuning):
     """
 
     Settings = VLAGRPOSettings
+    changeable = CHANGEABLE
 
     def __init__(self, settings: VLAGRPOSettings, environment: LearningEnvironment) -> None:
         super().__init__(settings, environment, "vla_grpo", settings.temperature, settings.places > 0.0)
@@ -81,6 +82,11 @@ class VLAGRPO(FineTuning):
         scalars |= {f"train/{name}": share for name, share in seen.items() if name != "lost"}
         per_s = self.environment.task.rate_hz / self.environment.task.steps
         return IterationResult(float(chunks.reward.sum(dim=0).mean()) * per_s, seen["lost"], scalars)
+
+    def change(self, settings: VLAGRPOSettings) -> None:
+        """Go on with other settings; see :class:`rlstack.training.algorithm.ChangesInRun`."""
+        assert isinstance(self.learner, PolicyGradient)  # what overlaps is refused before
+        self.settings = self.learner.settings = settings
 
     def state_dict(self) -> dict[str, Any]:
         """Return network, optimiser, environment and random state."""

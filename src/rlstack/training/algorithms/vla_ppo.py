@@ -11,6 +11,7 @@ from typing import Any
 from rlstack.tasks.core.learning_environment import LearningEnvironment
 from rlstack.training.algorithm import IterationResult
 from rlstack.training.language.fine_tuning import FineTuning, FineTuningSettings
+from rlstack.training.language.policy_gradient import CHANGEABLE, PolicyGradient
 from rlstack.training.language.proximal import Proximal, ProximalSettings
 from rlstack.training.language.rollouts import totals
 
@@ -28,6 +29,7 @@ class VLAPPO(FineTuning):
     """
 
     Settings = VLAPPOSettings
+    changeable = (*CHANGEABLE, "gamma", "gae_lambda", "critic_epochs")
 
     def __init__(self, settings: VLAPPOSettings, environment: LearningEnvironment) -> None:
         super().__init__(settings, environment, "vla_ppo", settings.temperature, settings.places > 0.0)
@@ -46,6 +48,11 @@ class VLAPPO(FineTuning):
         chunks, scalars = self.proximal.iterate(done)
         per_s = self.environment.task.rate_hz / (settings.chunk * settings.rollout)
         return IterationResult(float(chunks.reward.sum(dim=0).mean()) * per_s, totals([chunks])["lost"], scalars)
+
+    def change(self, settings: VLAPPOSettings) -> None:
+        """Go on with other settings; see :class:`rlstack.training.algorithm.ChangesInRun`."""
+        assert isinstance(self.proximal.learner, PolicyGradient)  # what overlaps is refused before
+        self.settings = self.proximal.settings = self.proximal.learner.settings = settings
 
     def state_dict(self) -> dict[str, Any]:
         """Return networks, optimisers, environment and random state."""

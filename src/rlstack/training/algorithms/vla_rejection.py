@@ -45,6 +45,7 @@ class VLARejection(FineTuning):
     """
 
     Settings = VLARejectionSettings
+    changeable = ("learning_rate",)
 
     def __init__(self, settings: VLARejectionSettings, environment: LearningEnvironment) -> None:
         super().__init__(settings, environment, "vla_rejection", settings.temperature)
@@ -85,6 +86,10 @@ class VLARejection(FineTuning):
         while True:
             some = torch.randint(len(action), (self.settings.batch,), generator=self.generator)
             yield Lesson(seen.take(some), action[some], inside[some])
+
+    def change(self, settings: VLARejectionSettings) -> None:
+        """Go on with other settings; see :class:`rlstack.training.algorithm.ChangesInRun`."""
+        self.settings = self.learner.settings = settings
 
     def state_dict(self) -> dict[str, Any]:
         """Return network, optimiser, kept episodes, environment and random state."""

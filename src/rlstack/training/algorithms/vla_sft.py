@@ -81,6 +81,7 @@ class VLASFT:
     """
 
     Settings = VLASFTSettings
+    changeable = ("learning_rate",)
     needs_gradients = False
 
     def __init__(self, settings: VLASFTSettings, environment: LearningEnvironment) -> None:
@@ -151,6 +152,10 @@ class VLASFT:
     def actor(self) -> Actor:
         """Return a copy of the current actor."""
         return self.policy.copied().eval().requires_grad_(False)
+
+    def change(self, settings: VLASFTSettings) -> None:
+        """Go on with other settings; see :class:`rlstack.training.algorithm.ChangesInRun`."""
+        self.settings = self.learner.settings = settings
 
     def state_dict(self) -> dict[str, Any]:
         """Return network, optimiser and random state; the demonstrations stay in their files."""

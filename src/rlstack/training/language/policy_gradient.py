@@ -56,6 +56,10 @@ class PolicyGradientSettings:
     flow's own distribution, or one random step of that for each chunk, which is cheaper to learn from."""
 
 
+CHANGEABLE = ("learning_rate", "entropy", "epochs", "clip_low", "clip_high")
+"""Settings of these that may change in mid-run."""
+
+
 class PolicyGradient:
     """Updates a policy by the clipped objective of PPO (Schulman et al., arXiv 1707.06347).
 

@@ -1,0 +1,64 @@
+"""What a training run says while it goes on, and at its end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlstack import schema
+from rlstack.training.export import PolicyGraph
+from rlstack.training.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Progress of a run after an iteration."""
+
+    steps: int
+    total_steps: int
+    steps_per_s: float
+    reward_per_s: float
+    lost_share: float
+    success: float | None
+    """Success in the latest evaluation on held-out starts; None before the first."""
+    seconds: float
+    seconds_left: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """Result of a run."""
+
+    recipe: Recipe[Any, Any]
+    folder: Path
+    policy: Path
+    finished: bool
+    """False if it was stopped before its last step."""
+    until: float
+    """The share of the steps that it was asked for and has done; 0: it was interrupted before."""
+    steps: int
+    seconds: float
+    cpu_seconds: float
+    """CPU-seconds of learning and evaluating, without set-up and export."""
+    evaluation_cpu_seconds: float
+    """CPU-seconds of evaluating alone."""
+    setup_cpu_seconds: float
+    """CPU-seconds before learning began: imports, kernels, environment, network."""
+    evaluation: dict[str, float]
+    """Figures of the best policy, which is the exported one."""
+    evaluations: list[dict[str, float]]
+    """Figures of each evaluation, in order; ``cpu_seconds`` counts learning alone up to then."""
+
+    def as_json(self) -> str:
+        """Return all fields but the recipe, which has its own file."""
+        figures = {**schema.to_data(self), "folder": str(self.folder), "policy": str(self.policy)}
+        del figures["recipe"]
+        return json.dumps(figures, indent=2) + "\n"
+
+
+OnProgress = Callable[[Progress], None]
+OnBest = Callable[[PolicyGraph, Any, int], None]
+"""Called with the graph of a new best policy, its contract, and the steps so far."""
