@@ -25,6 +25,7 @@ FLOORS = {
             "foreign",
             "kinds",
             "libraries",
+            "machine",
             "processes",
             "progress",
             "registry",

@@ -39,7 +39,10 @@ VERBS: dict[str, Verb] = {
     ),
     "runs list": Verb("list training runs", "bringup.runs_commands:RunsList"),
     "runs compare": Verb("compare training runs over seeds, with intervals", "bringup.runs_commands:RunsCompare"),
-    "runs plot": Verb("plot learning curves over seeds, with intervals", "bringup.runs_commands:RunsPlot"),
+    "runs plot": Verb("plot learning curves or profiles over seeds, with intervals", "bringup.runs_commands:RunsPlot"),
+    "runs export": Verb(
+        "write every figure to a Parquet file, with versions and cost", "bringup.runs_commands:RunsExport"
+    ),
     "import": Verb(
         "make a policy file of a policy from elsewhere: rsl_rl, stable-baselines3",
         "bringup.import_command:Import",

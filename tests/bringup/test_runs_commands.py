@@ -58,9 +58,42 @@ def test_curves_are_drawn(name: str, start: bytes, runs: Path) -> None:
     assert Path(name).read_bytes().startswith(start)
 
 
+def test_profiles_are_drawn(runs: Path) -> None:
+    words = ["--group", "plain=runs/plain-*", "tuned=runs/tuned-?"]
+    assert cli.main(["runs", "plot", "--profile", "--out", "profile.svg", *words]) == 0
+    assert Path("profile.svg").read_text().count("<path") > 10
+
+
+@pytest.mark.parametrize("out", ["figures.parquet", "memory://figures.parquet"])
+def test_every_figure_is_exported_with_what_it_took(out: str, runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    import fsspec
+
+    file = runs / "plain-0" / "training.json"
+    made = {"versions": {"rlstack": "0.1.0"}, "cores": 4, "processor": "some"}
+    file.write_text(json.dumps({**json.loads(file.read_text()), "machine": made}))
+    assert cli.main(["runs", "export", "--out", out]) == 0
+    assert "48 figures" in capsys.readouterr().out  # of 8 runs: two evaluations, the best's two, seconds and steps
+    with fsspec.open(out if "://" in out else str(Path(out).absolute()), "rb") as opened:
+        rows = parquet.read_table(opened).to_pylist()
+    mine = [row for row in rows if row["run"] == "runs/plain-0"]
+    assert [(row["of"], row["step"], row["figure"], row["value"]) for row in mine] == [
+        ("evaluation", 100.0, "success", 0.25),
+        ("evaluation", 200.0, "success", 0.5),
+        ("best", 200.0, "step", 200.0),
+        ("best", 200.0, "success", 0.5),
+        ("run", 200.0, "seconds", 61.4),
+        ("run", 200.0, "steps", 200.0),
+    ]
+    assert (mine[0]["rlstack"], mine[0]["cores"], mine[0]["seed"]) == ("0.1.0", 4, 0)
+    assert json.loads(mine[0]["recipe"])["robot"] == "crazyflie"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (["export", "--out", "figures.csv"], "must end in .parquet"),
+        (["export", "--out", "nowhere://figures.parquet"], "cannot be written"),
         (["list", "nowhere"], "There is no folder nowhere"),
         (["compare", "--figure", "speed"], "Figures: step, success"),
         (["compare", "--group", "plain"], "give NAME=FOLDERS"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlstack.training.run_statistics import interquartile_mean, probability_of_improvement
+from rlstack.training.run_statistics import interquartile_mean, performance_profile, probability_of_improvement
 
 
 def test_the_interquartile_mean_is_that_of_the_middle_half_of_all_tasks_scores() -> None:
@@ -37,3 +37,10 @@ def test_tasks_are_strata() -> None:
     scores = [np.array([0.0, 0.0, 0.0]), np.array([1.0, 1.0, 1.0])]
     found = interquartile_mean(scores)
     assert (found.low, found.value, found.high) == (0.5, 0.5, 0.5), "no task loses its share"
+
+
+def test_a_profile_is_the_share_of_runs_above_each_value() -> None:
+    scores = [np.array([0.0, 1.0, 2.0, 3.0]), np.array([5.0])]
+    found = performance_profile(scores, np.array([-1.0, 0.0, 1.5, 4.0, 5.0]))
+    assert [one.value for one in found] == [1.0, (0.75 + 1.0) / 2.0, 0.75, 0.5, 0.0]
+    assert all(one.low <= one.value <= one.high for one in found) and found[2].low < 0.75

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import platform
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from rlstack.bringup.measured_process import measure_part, measure_training
 from rlstack.errors import UserError
 from rlstack.files import write_json
+from rlstack.machine import installed_version, machine
 from rlstack.verification.schedule import Part, Schedule
 
 OnProgress = Callable[[str, int, int, float], None]
@@ -64,8 +61,6 @@ PEERS = {
     "stable-baselines3": Peer("stable_baselines3", "stable-baselines3==2.9.2", "its PPO on our hover task"),
     "foundation-policy": Peer("foundation_policy", "foundation-policy==1.0.2", "the latency of RAPTOR's policy"),
 }
-
-PACKAGES = ("rlstack", "numpy", "torch", "llvmlite", "onnxruntime", "warp-lang")
 
 
 @dataclass(frozen=True)
@@ -167,7 +162,7 @@ def bench(
                 found[name] = part()
                 schedule(name, 1, 1)
                 continue
-            found["peers"][name]["version"] = _version(PEERS[name].packages.partition("==")[0])
+            found["peers"][name]["version"] = installed_version(PEERS[name].packages.partition("==")[0])
             try:
                 found["peers"][name]["figures"] = part()
             except UserError as error:
@@ -221,50 +216,6 @@ def target(trained: dict[str, Any]) -> dict[str, float] | None:
     """Return the first evaluation of a run that met :data:`TARGET` without losing a robot; None if there is none."""
     met = [row for row in trained["evaluations"] if row["within_0_1"] >= TARGET and row["lost"] == 0.0]
     return met[0] if met else None
-
-
-def machine(device: str = "cpu") -> dict[str, Any]:
-    """Describe this machine: processor, cores, memory, system, Python, versions, load, and the GPU if used."""
-    installed = {name: _version(name) for name in PACKAGES}
-    found: dict[str, Any] = {
-        "processor": _processor(),
-        "cores": os.cpu_count() or 1,
-        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
-        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "python": platform.python_version(),
-        "load": round(os.getloadavg()[0], 1),
-        "versions": {name: number for name, number in installed.items() if number},
-    }
-    return {**found, "gpu": _gpu()} if device.startswith("cuda") else found
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
-
-
-def _gpu() -> str:
-    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    try:
-        done = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return "unknown"
-    return done.stdout.strip().replace("\n", "; ")
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        if package != "rlstack":
-            return ""
-    import rlstack
-
-    return rlstack.__version__
 
 
 def _write(json: Path | None, found: dict[str, Any]) -> None:

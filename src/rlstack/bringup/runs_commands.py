@@ -92,7 +92,10 @@ class RunsCompare:
 
 @dataclass(frozen=True)
 class RunsPlot:
-    """Plot learning curves: a figure of each evaluation over the steps, by group, with 95% intervals over runs."""
+    """Plot learning curves: a figure of each evaluation over the steps, by group, with 95% intervals over runs.
+
+    With --profile, instead, which share of the runs is better than each value of the figure (a performance profile).
+    """
 
     folders: _Folders = (Path("runs"),)
     """Runs, or folders with runs in them; those with the same name are a group."""
@@ -100,21 +103,71 @@ class RunsPlot:
     """Groups by another name, as for `rlstack runs compare`."""
     figure: str = "success"
     """Figure of training.json's evaluations."""
+    profile: bool = False
+    """Plot performance profiles of the best policies' figures."""
+    lower: bool = False
+    """Whether a lower figure is better, such as an error; for --profile."""
     out: Annotated[Path, tyro.conf.arg(metavar="FILE")] = Path("curves.png")
     """The picture, .png or .svg."""
 
     def run(self) -> int:
         """Draw and write the picture."""
         from rlstack.files import check_folder, write_atomically
-        from rlstack.training.run_plots import learning_curves
+        from rlstack.training.run_plots import learning_curves, profiles
 
         kind = self.out.suffix.removeprefix(".")
         if kind not in ("png", "svg"):
             raise UserError(f"--out {self.out}: its name must end in .png or .svg.")
         check_folder(self.out.expanduser().parent, "--out")
         groups = _grouped(self.folders, self.group)
-        write_atomically(self.out.expanduser(), learning_curves(groups, self.figure, kind), what="the picture")
+        if self.profile:
+            scores = {name: list(_scores(name, runs, self.figure).values()) for name, runs in groups.items()}
+            picture = profiles(scores, self.figure, self.lower, kind)
+        else:
+            picture = learning_curves(groups, self.figure, kind)
+        write_atomically(self.out.expanduser(), picture, what="the picture")
         print(self.out)
+        return 0
+
+
+@dataclass(frozen=True)
+class RunsExport:
+    """Write every figure of runs to one Parquet file, with seeds, settings, versions, hardware and cost.
+
+    A row is a figure of an evaluation or of the end of a run; pandas, Polars and DuckDB read it.
+    """
+
+    folders: _Folders = (Path("runs"),)
+    """Runs, or folders with runs in them, such as a sweep's."""
+    out: Annotated[str, tyro.conf.arg(metavar="FILE")] = "runs.parquet"
+    """The file, .parquet; also in an object store, as fsspec names it: s3://bucket/runs.parquet"""
+
+    def run(self) -> int:
+        """Write the file."""
+        from rlstack.data.lerobot.tables import rows_to_bytes
+        from rlstack.files import check_folder, write_atomically
+        from rlstack.libraries import import_library
+        from rlstack.training.run_export import figure_rows
+        from rlstack.training.run_summaries import find_runs
+
+        if not self.out.endswith(".parquet"):
+            raise UserError(f"--out {self.out}: its name must end in .parquet.")
+        remote = "://" in self.out
+        if remote:
+            store = import_library("fsspec", "train")
+        else:
+            check_folder(Path(self.out).expanduser().parent, "--out")
+        rows = figure_rows(find_runs(self.folders))
+        data = rows_to_bytes(rows)
+        if remote:
+            try:
+                with store.open(self.out, "wb") as file:
+                    file.write(data)
+            except (OSError, ValueError, ImportError) as error:
+                raise UserError(f"--out {self.out} cannot be written: {error}") from error
+        else:
+            write_atomically(Path(self.out).expanduser(), data, what="the figures")
+        print(f"{len(rows)} figures: {self.out}")
         return 0
 
 

@@ -135,11 +135,9 @@ def copy_run(source: Path, target: Path, recipe: Recipe[Any, Any]) -> None:
 
     Args:
         source: Its folder.
-        target: The copy's folder; one that is there is left as it is.
+        target: The copy's folder, which is not there.
         recipe: The copy's recipe, which differs in changes that come later.
     """
-    if target.exists():
-        return
     part = target.with_name(f".{target.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     with room_needed(target):

@@ -9,9 +9,11 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.errors import UserError
-from rlstack.training.run_statistics import Estimate, interquartile_mean
+from rlstack.training.run_statistics import Estimate, Scores, interquartile_mean, performance_profile
 from rlstack.training.run_summaries import RunSummary
 from rlstack.verification.drawing import COLOURS, STYLE, literal, matplotlib_or_refuse, new_figure
+
+_PROFILE_POINTS = 201
 
 
 def learning_curves(groups: Mapping[str, Sequence[RunSummary]], figure: str, kind: str) -> bytes:
@@ -45,6 +47,43 @@ def learning_curves(groups: Mapping[str, Sequence[RunSummary]], figure: str, kin
         axes.set_xlabel("environment steps")
         axes.set_ylabel(literal(figure.replace("_", " ")))
         axes.set_title("Interquartile mean over runs, 95% bootstrap interval")
+        axes.legend()
+        out = io.BytesIO()
+        picture.savefig(out, format=kind, dpi=150)
+    return out.getvalue()
+
+
+def profiles(scores: Mapping[str, Scores], figure: str, lower: bool, kind: str) -> bytes:
+    """Return a picture of each group's performance profile with its 95% bootstrap interval.
+
+    Args:
+        scores: Scores by the group's name, one array for each task.
+        figure: Their figure's name.
+        lower: Whether a lower figure is better.
+        kind: ``png`` or ``svg``.
+
+    Raises:
+        UserError: matplotlib is missing.
+    """
+    sign = -1.0 if lower else 1.0
+    known = np.concatenate([one for own in scores.values() for one in own])
+    margin = 0.05 * (float(known.max() - known.min()) or 1.0)
+    values = np.linspace(known.min() - margin, known.max() + margin, _PROFILE_POINTS)
+    with matplotlib_or_refuse().rc_context(STYLE):
+        picture = new_figure(7.5, 4.5)
+        axes = picture.subplots()
+        for number, (name, own) in enumerate(scores.items()):
+            shares = performance_profile([sign * one for one in own], sign * values)
+            colour = COLOURS[number % len(COLOURS)]
+            runs = sum(map(len, own))
+            label = literal(f"{name}, {runs} run{'s' * (runs > 1)}")
+            axes.step(values, [one.value for one in shares], where="post", color=colour, label=label)
+            ends = [one.low for one in shares], [one.high for one in shares]
+            axes.fill_between(values, *ends, step="post", color=colour, alpha=0.2, linewidth=0.0)
+        axes.set_xlabel(literal(figure.replace("_", " ")))
+        axes.set_ylabel(f"share of runs {'below' if lower else 'above'} it")
+        axes.set_ylim(-0.02, 1.02)
+        axes.set_title("Performance profile, 95% bootstrap interval")
         axes.legend()
         out = io.BytesIO()
         picture.savefig(out, format=kind, dpi=150)

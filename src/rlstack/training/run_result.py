@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rlstack import schema
+from rlstack.machine import machine
 from rlstack.training.export import PolicyGraph
 from rlstack.training.recipe import Recipe
 
@@ -53,8 +54,9 @@ class Result:
     """Figures of each evaluation, in order; ``cpu_seconds`` counts learning alone up to then."""
 
     def as_json(self) -> str:
-        """Return all fields but the recipe, which has its own file."""
+        """Return all fields but the recipe, which has its own file, and what computed them."""
         figures = {**schema.to_data(self), "folder": str(self.folder), "policy": str(self.policy)}
+        figures["machine"] = machine(self.recipe.device)
         del figures["recipe"]
         return json.dumps(figures, indent=2) + "\n"
 

@@ -46,6 +46,20 @@ def probability_of_improvement(scores: Scores, others: Scores) -> Estimate:
     return _estimate([scores, others], lambda drawn: np.mean([_higher(a, b) for a, b in zip(*drawn)], axis=0))
 
 
+def performance_profile(scores: Scores, values: Array) -> list[Estimate]:
+    """Return the share of runs whose score is above each of ``values``, averaged over tasks.
+
+    It is the run-score distribution: its area says what the interquartile mean does, its shape how sure a run is to
+    reach a score.
+    """
+
+    def above(drawn: list[list[Array]]) -> Array:
+        shares = [[(own > value).mean(axis=1) for own in drawn[0]] for value in values]
+        return np.mean(shares, axis=1).T
+
+    return _estimates([scores], above)
+
+
 def _interquartile(scores: Array) -> Array:
     """Return (resamples,) of (resamples, runs)."""
     from scipy.stats import trim_mean
@@ -60,11 +74,16 @@ def _higher(scores: Array, others: Array) -> Array:
 
 
 def _estimate(groups: Sequence[Scores], statistic: Callable[[list[list[Array]]], Array]) -> Estimate:
+    return _estimates(groups, lambda drawn: statistic(drawn)[:, None])[0]
+
+
+def _estimates(groups: Sequence[Scores], statistic: Callable[[list[list[Array]]], Array]) -> list[Estimate]:
+    """Return the estimates of a statistic that gives (resamples, n) numbers."""
     rng = np.random.default_rng(_SEED)
     whole = statistic([[np.asarray(one, dtype=float)[None] for one in scores] for scores in groups])
     drawn = statistic([[_drawn(rng, np.asarray(one, dtype=float)) for one in scores] for scores in groups])
-    low, high = np.quantile(drawn, [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0])
-    return Estimate(float(whole[0]), float(low), float(high))
+    low, high = np.quantile(drawn, [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0], axis=0)
+    return [Estimate(float(value), float(a), float(b)) for value, a, b in zip(whole[0], low, high)]
 
 
 def _drawn(rng: np.random.Generator, scores: Array) -> Array:

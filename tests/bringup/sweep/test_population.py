@@ -33,7 +33,7 @@ RANGES = read_ranges(VARY, TRAINED)
 
 
 def plan(search="pbt", **changes):
-    usual = {"search": search, "ranges": RANGES, "population": 6, "generations": 4, "seeds": 1}
+    usual = {"search": search, "ranges": RANGES, "population": 4, "generations": 3, "seeds": 1}
     return plan_of_trials(**{**usual, **changes})
 
 
@@ -122,7 +122,7 @@ def test_neither_order_nor_kills_matter(tmp_path, search):
             kills += 1
         finally:
             started += workers.started
-    assert kills > 3 and found == whole and started > 24
+    assert kills > 2 and found == whole and started > 12
     assert sum(one.parent is not None for members in whole for one in members) >= 2
     assert all(one.cpu_seconds == 2.0 for members in whole for one in members)
 
@@ -133,20 +133,20 @@ def test_bad_ones_go_on_from_good_ones_with_other_settings(tmp_path):
     for k, members in enumerate(past[1:], 1):
         order = [one.number for one in best_first(population.plan, past[k - 1])]
         copied = [one for one in members if one.parent is not None]
-        assert {one.number for one in copied} == set(order[-2:])
+        assert {one.number for one in copied} == {order[-1]}
         for one in copied:
             parent = past[k - 1][one.parent]
-            assert one.parent in order[:2] and one.values != parent.values
+            assert one.parent == order[0] and one.values != parent.values
             mine, theirs = (read_recipe(place / name / RECIPE) for name in (one.run, parent.run))
             assert mine.seed == theirs.seed >= TUNING_SEED
             assert mine.changes[: len(theirs.changes)] == theirs.changes[: len(mine.changes)]
-            assert f"{0.25 * k:g}:learning_rate={one.values[RATE]:.6g}" in mine.changes
+            assert f"{round(k / 3, 6):g}:learning_rate={one.values[RATE]:.6g}" in mine.changes
             assert not (place / past[k - 1][one.number].run / CHECKPOINT).exists()  # nobody goes on from there
-    assert len({one.values[RATE] for one in past[0]}) == 6 and {len(members) for members in past} == {6}
+    assert len({one.values[RATE] for one in past[0]}) == 4 and {len(members) for members in past} == {4}
 
 
 def test_the_report_has_the_schedule_and_the_test_trains_it_anew(tmp_path):
-    asked = plan(generations=3, constraints=(Constraint("cpu_seconds", True, 100.0),))
+    asked = plan(tests=1, constraints=(Constraint("cpu_seconds", True, 100.0),))
     population = train(tmp_path, asked, Parts(seed=2, broken=("02-000",)))
     past, best = population.past, population.as_outcome(population.best())
     assert past[0][2].why == "it broke" and past[1][2].run == "02-001"
@@ -159,13 +159,13 @@ def test_the_report_has_the_schedule_and_the_test_trains_it_anew(tmp_path):
     assert trained.algorithm_settings.learning_rate == first.values[RATE] and trained.seed == TRAINED.seed
     assert list(trained.changes) == best.values["changes"]
     tested = [read_recipe(file) for file in (tmp_path / "tests").glob("*/best/*.yaml")]
-    assert len(tested) == 3 and {one.changes for one in tested} == {trained.changes}
+    assert len(tested) == 1 and {one.changes for one in tested} == {trained.changes}
     page = (tmp_path / "sweep.html").read_text()
-    assert "6 members, 3 generations (PBT)" in page and "Generation 0, member 2: it broke" in page
-    assert "17 figures" in page and f"settings of member {best.number}, as they changed" in page
+    assert "4 members, 3 generations (PBT)" in page and "Generation 0, member 2: it broke" in page
+    assert "11 figures" in page and f"settings of member {best.number}, as they changed" in page
     assert json.loads((tmp_path / "sweep.json").read_text())["descent"] == line
     table = rows(asked, past)
-    assert len(table) == 7 and table[1][0] == str(best.number)
+    assert len(table) == 5 and table[1][0] == str(best.number)
 
 
 def test_those_that_keep_the_constraints_come_first_and_none_may_count(tmp_path):
@@ -179,7 +179,7 @@ def test_those_that_keep_the_constraints_come_first_and_none_may_count(tmp_path)
 
 def test_a_population_of_which_all_fail_says_why(tmp_path):
     with pytest.raises(UserError, match="All members of generation 0 failed, the last one so: it broke"):
-        train(tmp_path, plan(), Parts(broken=[f"{k:02d}-000" for k in range(6)]))
+        train(tmp_path, plan(), Parts(broken=[f"{k:02d}-000" for k in range(4)]))
 
 
 def test_listed_and_whole_settings_change_to_their_neighbours():

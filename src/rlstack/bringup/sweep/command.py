@@ -224,7 +224,7 @@ def _population(folder: Path, plan: Plan, workers: Workers) -> _Found:
     from rlstack.bringup.sweep.trials import ProgressLines
 
     population = Population(folder, plan, workers)
-    past = population.run(ProgressLines("trainings of a generation"))
+    past = population.run(ProgressLines("parts of trainings"))
     first, test = population.best(), None
     best = None if first is None else population.as_outcome(first)
     write_population(folder, plan, past, best, None)

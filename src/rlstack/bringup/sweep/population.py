@@ -154,7 +154,8 @@ class Population:
                 born.append(Member(one.number, one.run, None, values, None, (), 0.0))
                 continue
             name = f"{one.number:02d}-{number:03d}"
-            copy_run(self._run(runs[parent]), self._run(name), self._changed(runs[parent], values, number))
+            if not self._run(name).is_dir():
+                copy_run(self._run(runs[parent]), self._run(name), self._changed(runs[parent], values, number))
             born.append(Member(one.number, name, parent, values, None, (), 0.0))
         for one, now in zip(before, born):
             if now.run != one.run and self._run(one.run).is_dir():
@@ -170,7 +171,9 @@ class Population:
     def _job(self, one: Member, number: int) -> Job:
         until = 1.0 if number + 1 == self.plan.generations else self._share(number + 1)
         place, begins = self.folder / _MEMBERS, self._share(number)
-        if (self._run(one.run)).is_dir():
+        if (place / f"{one.run}.yaml").is_file():
+            recipe = self.plan.recipe  # it is written already, and threads are the same
+        elif self._run(one.run).is_dir():
             recipe = recipe_of(self._run(one.run))
         else:
             recipe = self.plan.tuned(one.values, TUNING_SEED + one.number)
