@@ -33,7 +33,7 @@ def completed(script: str, line: str) -> list[str]:
 def test_verbs(script: str) -> None:
     assert completed(script, "rlstack ver") == ["verify"]
     assert completed(script, "rlstack up d") == ["deploy"]
-    assert set(completed(script, "rlstack runs ")) == {"list", "compare", "plot"}
+    assert set(completed(script, "rlstack runs ")) == {"list", "compare", "plot", "export"}
     assert {verb.partition(" ")[0] for verb in cli.VERBS} <= set(completed(script, "rlstack "))
 
 

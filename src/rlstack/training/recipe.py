@@ -47,6 +47,8 @@ class Selection:
     """Share of the training steps before the first evaluation."""
     seed: int = value(10_000, at_least=0)
     """Seed of the held-out episodes."""
+    margins: tuple[str, ...] = ()
+    """Margins of the reality grid to measure with the best policy at the end, such as mass_scale."""
 
 
 @dataclass(frozen=True, kw_only=True)

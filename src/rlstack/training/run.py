@@ -43,6 +43,7 @@ from rlstack.training.run_folder import (
     room_needed,
     save_checkpoint,
 )
+from rlstack.training.run_margins import check_margins, margins_of
 from rlstack.training.run_result import OnBest, OnProgress, Progress, Result
 from rlstack.training.tracking import Tracking
 from rlstack.verification.training_evaluation import Evaluator
@@ -82,6 +83,7 @@ def start(
     """
     if folder.exists():
         raise exists_already(folder)
+    check_margins(recipe)
     origin = _origin(recipe)
     run = _Run(recipe, folder)
     run.on_best, run.evaluates = on_best, evaluate
@@ -378,6 +380,10 @@ class _Run:
             self._evaluate()
             self.save()
         policy = self.export(self.folder / POLICY)
+        begin, margins = time.process_time(), dict[str, float]()
+        if self.recipe.selection.margins and self.iteration >= self.last:
+            margins = margins_of(self.recipe, self.robot, policy)
+            self.cpu_seconds += time.process_time() - begin
         result = Result(
             recipe=self.recipe,
             folder=self.folder,
@@ -390,6 +396,7 @@ class _Run:
             evaluation_cpu_seconds=round(self.evaluation_cpu_seconds, 2),
             setup_cpu_seconds=round(self.setup_cpu_seconds, 2),
             evaluation=self.best["figures"],
+            margins=margins,
             evaluations=self.evaluations,
         )
         write_atomically(self.folder / FIGURES, result.as_json())

@@ -50,6 +50,8 @@ class Result:
     """CPU-seconds before learning began: imports, kernels, environment, network."""
     evaluation: dict[str, float]
     """Figures of the best policy, which is the exported one."""
+    margins: dict[str, float]
+    """The best policy's margins of the reality grid, of those that the recipe names; see :mod:`.run_margins`."""
     evaluations: list[dict[str, float]]
     """Figures of each evaluation, in order; ``cpu_seconds`` counts learning alone up to then."""
 

@@ -35,12 +35,13 @@ class RealityGrid:
 
     Args:
         request: The request; its ``margins`` select axes.
+        baselines: Whether to measure baselines, too.
 
     Raises:
         UserError: A margin is unknown.
     """
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, baselines: bool = True) -> None:
         self._request, self._jobs = request, []
         self._found: dict[tuple[str, str | None], Margin] = {}
         self.axes: tuple[Axis, ...] = ()
@@ -51,7 +52,7 @@ class RealityGrid:
         self._known = with_margins(verifier.axes(), getattr(verifier.task, "margins", {}))
         chosen = _chosen([axis.key for axis in self._known], request.margins)
         self.axes = tuple(axis for axis in self._known if axis.key in chosen)
-        self._drivers: list[str | None] = [None, *verifier.reality_baselines()]
+        self._drivers: list[str | None] = [None, *(verifier.reality_baselines() if baselines else ())]
         self._jobs = [(axis.key, who) for who in self._drivers for axis in self.axes]
 
     def run(self, on_progress: Callable[[str, int, int], None] | None = None, workers: int | None = None) -> None:

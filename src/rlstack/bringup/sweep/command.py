@@ -58,11 +58,12 @@ class Sweep:
     """asha: end trials early whose evaluations fall behind (asynchronous successive halving). Which ones then depends
     on the order in which trials run; all else does not."""
     figure: str = "success"
-    """Figure of the best policy's evaluation, as in training.json."""
+    """Figure of the best policy's evaluation, as in training.json, or a margin of its reality grid, such as
+    margin.mass_scale."""
     lower: bool = False
     """Whether a lower figure is better, such as an error."""
     constraint: Annotated[tuple[str, ...], tyro.conf.arg(metavar="FIGURE<=NUMBER ...")] = ()
-    """Bounds that the best trial must keep, of figures in training.json: cpu_seconds<=60 lost>=0.1"""
+    """Bounds that the best trial must keep, of such figures: cpu_seconds<=60 margin.mass_scale>=1.3"""
     jobs: int = 0
     """Trainings at a time; default: as many as there are processors for."""
     ray: Annotated[str, tyro.conf.arg(metavar="ADDRESS")] = ""
@@ -153,7 +154,7 @@ class Sweep:
                 raise UserError(f"--resume: {', '.join(changed)} cannot be changed: begin a new sweep.")
 
     def _plan(self) -> Plan:
-        from rlstack.bringup.sweep.plan import Plan, read_constraint
+        from rlstack.bringup.sweep.plan import Plan, read_constraint, with_margins
         from rlstack.bringup.sweep.population import POPULATIONS
         from rlstack.bringup.sweep.space import read_ranges, with_fields
         from rlstack.training.recipe import load_recipe
@@ -163,7 +164,9 @@ class Sweep:
             raise UserError("--population and --generations are of --search pbt and pb2: name one of them.")
         if of_population and self.trials is not None:
             raise UserError(f"--search {self.search} has no --trials: give --population and --generations.")
+        constraints = tuple(map(read_constraint, self.constraint))
         recipe = with_fields(load_recipe(self.recipe), self.set)
+        recipe = with_margins(recipe, [self.figure, *(one.figure for one in constraints)])
         ranges = read_ranges(self.vary, recipe)
         usual = max(1, (os.cpu_count() or 1) // recipe.threads) if recipe.device == "cpu" else 1
         return Plan(
@@ -177,7 +180,7 @@ class Sweep:
             window=self.jobs or usual,
             figure=self.figure,
             lower=self.lower,
-            constraints=tuple(map(read_constraint, self.constraint)),
+            constraints=constraints,
             seed=self.seed,
             population=self.population if of_population else 0,
             generations=self.generations if of_population else 0,

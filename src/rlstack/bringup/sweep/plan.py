@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from rlstack.training.recipe import Recipe, read_recipe, recipe_to_yaml
 PLAN, RECIPE = "plan.json", "swept.yaml"  # not as in a run, which a sweep is not
 TUNING_SEED, TEST_SEED = 1_000_000, 2_000_000
 """First seeds of trials and of tests: no training by `--seed` of usual size shares one."""
+MARGIN = "margin."
+"""Before the name of a margin of the reality grid, as a figure."""
 _COMPARED = re.compile(r"([\w.]+)\s*(<=|>=)\s*([-+.\deE]+)")
 
 
@@ -127,17 +129,35 @@ class Plan:
 
 
 def figure(figures: Mapping[str, Any], name: str) -> float:
-    """Return a figure of a finished training: of its best policy's evaluation, or of the training itself.
+    """Return a figure of a finished training: of its best policy's evaluation or margins, or of the training itself.
 
     Raises:
         UserError: There is none.
     """
     evaluation = figures.get("evaluation", {})
-    found = evaluation.get(name, figures.get(name))
+    margins = {f"{MARGIN}{key}": margin for key, margin in figures.get("margins", {}).items()}
+    found = {**figures, **evaluation, **margins}.get(name)
     if isinstance(found, bool) or not isinstance(found, (int, float)):
         own = [key for key, one in figures.items() if isinstance(one, (int, float)) and not isinstance(one, bool)]
-        raise UserError(f"A training has no figure {name}. It has: {', '.join([*evaluation, *own])}.")
+        raise UserError(f"A training has no figure {name}. It has: {', '.join([*evaluation, *margins, *own])}.")
     return float(found)
+
+
+def with_margins(recipe: Recipe[Any, Any], figures: Iterable[str]) -> Recipe[Any, Any]:
+    """Return a recipe whose runs measure the margins among the figures.
+
+    Raises:
+        UserError: The task has no such margin.
+    """
+    named = [name.removeprefix(MARGIN) for name in figures if name.startswith(MARGIN)]
+    if not named:
+        return recipe
+    from rlstack.training.run_margins import check_margins  # imports simulators
+
+    wanted = [*dict.fromkeys([*recipe.selection.margins, *named])]
+    measuring = varied(recipe, {"selection.margins": wanted}, "The sweep's recipe")
+    check_margins(measuring)
+    return measuring
 
 
 def write_plan(folder: Path, plan: Plan) -> None:

@@ -185,12 +185,11 @@ class Population:
             return replace(one, why=why)
         latest = {name: x for name, x in found["evaluations"][-1].items() if name not in ("step", "cpu_seconds")}
         figures = {**found, "evaluation": latest}  # of the policy as it is now, not of the best one so far
-        return replace(
-            one,
-            value=figure(figures, self.plan.figure),
-            over=tuple(self.plan.over([figures])),
-            cpu_seconds=round(float(found["cpu_seconds"]) - before, 2),
-        )
+        one = replace(one, cpu_seconds=round(float(found["cpu_seconds"]) - before, 2))
+        try:
+            return replace(one, value=figure(figures, self.plan.figure), over=tuple(self.plan.over([figures])))
+        except UserError as error:  # such as the error of a policy that never stayed close, which is not finite
+            return replace(one, why=str(error))
 
     def _spent(self, number: int, one: Member) -> float:
         """Return the CPU-seconds of a member's run, and of those that it was copied from, up to a generation."""

@@ -182,7 +182,7 @@ class Trials:
         """Do trials until ``count`` are over, those from before included, and return their outcomes in order.
 
         Raises:
-            UserError: The disk is full, or a figure is unknown; what is there is kept.
+            UserError: The disk is full, or all of the first trials fail; what is there is kept.
         """
         for number in range(min(count, self.study.drawn)):
             if self._known(number) is None:
@@ -320,8 +320,11 @@ class Trials:
             seen = [one for job in trial.jobs if (one := self._shown(job))]
             each = tuple((min if self.plan.lower else max)(one) for one in seen)
             return Outcome(trial.number, trial.values, "ended early", sum(each) / len(each), each, (), spent)
-        each = tuple(figure(one, self.plan.figure) for one in figures)
-        over = tuple(self.plan.over(figures))
+        try:
+            each = tuple(figure(one, self.plan.figure) for one in figures)
+            over = tuple(self.plan.over(figures))
+        except UserError as error:  # such as the error of a policy that never stayed close, which is not finite
+            return Outcome(trial.number, trial.values, "failed", None, (), (), spent, str(error))
         return Outcome(trial.number, trial.values, "complete", self.plan.value(figures), each, over, spent)
 
 
