@@ -22,7 +22,7 @@ from rlstack.sim.vector import BATCH
 from rlstack.tasks import TASKS
 from rlstack.text_table import aligned
 from rlstack.verification.page import write_report
-from rlstack.verification.parallel import run_trials
+from rlstack.verification.parallel import Spread, run_trials
 from rlstack.verification.reality_plots import draw_reality
 from rlstack.verification.reality_runner import RealityGrid
 from rlstack.verification.replay import make_replay
@@ -128,12 +128,12 @@ def verify(
     out: str | Path | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     on_column: OnColumn | None = None,
+    spread: Spread | None = None,
 ) -> Verified:
     """Verify ``policy`` in every backend, judge it, and write the report and the record that deployment requires.
 
-    One that is interrupted leaves a record of the same file that passed as it was.
-
-    Its task declares the trials, see :class:`rlstack.verification.task_verification.TaskVerification`.
+    One that is interrupted leaves a record of the same file that passed as it was. Its task declares the trials:
+    see :class:`rlstack.verification.task_verification.TaskVerification`.
 
     Args:
         policy: The policy file, or the name of a released policy, which is copied to ``runs/`` with its new record.
@@ -149,13 +149,14 @@ def verify(
         out: The report's folder; None takes the policy's. The record always lies beside the policy.
         on_progress: Called with how far it is, and an estimate of the time that is left.
         on_column: Called with each simulator's figures and trials, see :class:`Request`.
+        spread: Runs trials and margins in process elsewhere, such as on a Ray cluster; None: on this machine.
 
     Raises:
         UserError: An argument is unknown, missing or unreadable, or the trials could not be completed.
     """
     names = checked_simulators(simulators_at_hand() if backends is None else backends, episodes)
     signing_key()  # before minutes of trials, whose record could not be signed without
-    path = writable_copy(policy, robot)
+    path = writable_copy(policy, robot).absolute()  # elsewhere, another folder is the working one
     if robot:
         named, spec = robot, load_robot(robot)
         loaded = load_policy(path, robot=spec)
@@ -182,6 +183,7 @@ def verify(
         replay=replay,
         report=on_progress,
         on_column=on_column,
+        spread=spread,
     )
     proof = _proof(path, spec)
     verified = _reported(request, path.parent if out is None else Path(out).expanduser())
@@ -218,6 +220,7 @@ def verify_planner(
     out: str | Path | None = None,
     on_progress: Callable[[Progress], None] | None = None,
     on_column: OnColumn | None = None,
+    spread: Spread | None = None,
 ) -> Verified:
     """Drive a classical planner over a task's verification maps, and write a report.
 
@@ -259,6 +262,7 @@ def verify_planner(
         replay=replay,
         report=on_progress,
         on_column=on_column,
+        spread=spread,
     )
     return _reported(request, Path("runs") / f"{driver}-{spec.name}" if out is None else Path(out).expanduser())
 

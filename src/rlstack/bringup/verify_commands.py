@@ -61,6 +61,9 @@ class Verify:
     view: bool = field(default_factory=person_watches)
     """Show figures and trials of each simulator in a browser as soon as they are there; default: if a person sits at
     the terminal."""
+    ray: Annotated[str, tyro.conf.arg(metavar="ADDRESS")] = ""
+    """Run trials in process and margins on a Ray cluster, with the same figures: local starts one of this machine;
+    ray://HOST:10001 or auto. Its machines must see the policy's file. Default: without Ray."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
     """The report's folder; left out, it is the policy's folder."""
     json: _File = None
@@ -68,9 +71,11 @@ class Verify:
 
     def run(self) -> int:
         """Verify, write the report, and print the figures."""
+        from rlstack.bringup.ray_spread import spread_over
         from rlstack.bringup.verification_watch import watched
         from rlstack.bringup.verify import verify_all, verify_planner
         from rlstack.files import write_json
+        from rlstack.policies import find_policy
 
         leads = self.driver == "astar_policy"
         if leads and len(self.policy) != 1:
@@ -84,7 +89,10 @@ class Verify:
         common: dict[str, Any] = {"episodes": self.episodes, "seed": self.seed, "out": self.out, "replay": self.replay}
         common |= {"robot": self.robot, "backends": named if self.backends else None, "topics": self.topics}
         verified: Any
-        with watched(self.view) as shown:
+        for one in self.policy:
+            find_policy(one)  # before Ray starts
+        with spread_over(self.ray) as spread, watched(self.view) as shown:
+            common["spread"] = spread
             if self.driver:
                 led = str(self.policy[0]) if leads else ""
                 verified = verify_planner(self.driver, policy=led, task=self.task, **common, **shown)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,20 @@ LEAST_TRIALS = 5
 Record = TypeVar("Record", bound=TrialRecord)
 
 
+class Spread(Protocol):
+    """Processes elsewhere, such as on other machines, which import rlstack and see the policy's file."""
+
+    count: int
+    """How many there are."""
+
+    def each(self, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> Iterator[tuple[int, Any]]:
+        """Yield the number and the result of each call of a module-level function as it is done.
+
+        Raises:
+            UserError: Raised by one, which ends all; or one is lost.
+        """
+
+
 def workers_for(episodes: int, least: int = LEAST_TRIALS) -> int:
     """Return the number of worker processes for this machine, with at least ``least`` episodes for each."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -41,6 +55,7 @@ def run_trials(
     multiple: int = 1,
     workers: int | None = None,
     on_progress: OnProgress | None = None,
+    spread: Spread | None = None,
     **options: Any,
 ) -> Record:
     """Run trials in parallel processes; the records do not depend on the number of processes.
@@ -54,23 +69,41 @@ def run_trials(
         multiple: Shares begin at multiples of this.
         workers: Number of processes; None chooses it for this machine.
         on_progress: Called after every trial with the number done and N.
+        spread: Runs shares elsewhere; None: in processes of this machine.
         options: Further arguments, which can be pickled.
 
     Raises:
         UserError: Raised by ``run``; the first process to fail ends all.
     """
     count, batches = len(trials), -(-len(trials) // multiple)
+    if spread is not None:
+        workers = max(1, min(spread.count, count // least))
     many = workers_for(count, least) if workers is None else min(workers, batches)
     options |= {"run": run, "make_driver": make_driver}
-    if many <= 1:
+    if many <= 1 and spread is None:
         return _run_share(**options, trials=trials, first=0, on_progress=on_progress)
     shares = []
     for part in np.array_split(np.arange(batches), many):
         if len(part):
             start, end = int(part[0]) * multiple, (int(part[-1]) + 1) * multiple
             shares.append({**options, "trials": take(trials, start, end), "first": start})
-    parts: list[Record] = _in_processes(shares, count, on_progress)
+    parts: list[Record]
+    parts = _in_processes(shares, count, on_progress) if spread is None else _elsewhere(spread, shares, on_progress)
     return type(parts[0]).joined(parts, max(part.wall_s for part in parts))
+
+
+def _elsewhere(spread: Spread, shares: Sequence[dict[str, Any]], on_progress: OnProgress | None) -> list[Any]:
+    """Run each share elsewhere; return their results."""
+    found: dict[int, Any] = {}
+    for number, part in spread.each(_whole_share, [(share,) for share in shares]):
+        found[number] = part
+        if on_progress is not None:
+            on_progress(sum(len(shares[k]["trials"]) for k in found), sum(len(share["trials"]) for share in shares))
+    return [found[k] for k in range(len(shares))]
+
+
+def _whole_share(share: dict[str, Any]) -> Any:
+    return _run_share(**share, on_progress=None)
 
 
 def _run_share(run: Callable[..., Record], make_driver: Callable[[], Driver] | None, **options: Any) -> Record:

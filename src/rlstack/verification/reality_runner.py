@@ -134,6 +134,14 @@ def _run(
     workers: int,
 ) -> Any:
     """Yield jobs with their margins as they are done."""
+    if request.spread is not None:
+        sent = request.for_another_process()
+        known = {
+            drivers[k]: point for k, point in request.spread.each(_nominal_elsewhere, [(sent, w) for w in drivers])
+        }
+        for k, margin in request.spread.each(_margin_elsewhere, [(sent, key, w, known[w]) for key, w in jobs]):
+            yield jobs[k], margin
+        return
     if workers <= 1:
         nominal = {who: _evaluated(verifier, None, who) for who in drivers}
         for key, who in jobs:
@@ -161,8 +169,29 @@ def _begin(request: Request, parent: int) -> None:
     """Prepare a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
     die_with_parent(parent)
+    _HELD["verifier"] = _prepared(request)
+
+
+def _prepared(request: Request) -> TaskVerification:
     loaded = load_policy(request.policy or "", robot=request.robot, sha256=request.sha256)
-    _HELD["verifier"] = _small(replace(request, loaded=loaded))
+    return _small(replace(request, loaded=loaded))
+
+
+def _held(request: Request) -> TaskVerification:
+    """Return the verification of a request, which this process may have prepared for an earlier call."""
+    key = f"{request.sha256} {request.named} {request.command}"
+    if key not in _HELD:
+        _HELD.clear()
+        _HELD[key] = _prepared(request)
+    return _HELD[key]
+
+
+def _nominal_elsewhere(request: Request, who: str | None) -> Point:
+    return _evaluated(_held(request), None, who)
+
+
+def _margin_elsewhere(request: Request, key: str, who: str | None, nominal: Point) -> Margin:
+    return _margin(_held(request), key, who, nominal)
 
 
 def _nominal(who: str | None) -> Point:

@@ -10,6 +10,7 @@ from typing import Any
 
 from rlstack.robots import RobotSpec
 from rlstack.sim.vector import BATCH
+from rlstack.verification.parallel import Spread
 from rlstack.verification.schedule import OnColumn, Progress
 
 OnProgress = Callable[[str, int, int], None]
@@ -43,6 +44,7 @@ class Request:
         on_progress: Called with a part's name, the number done, and the total.
         on_column: Called with the name of a column that is complete, titles and values of its figures, and trials of it
             to watch.
+        spread: Runs trials and margins in process elsewhere; None: on this machine.
     """
 
     policy: Path | None
@@ -67,6 +69,7 @@ class Request:
     report: Callable[[Progress], None] | None = None
     on_progress: OnProgress | None = None
     on_column: OnColumn | None = None
+    spread: Spread | None = None
 
     @classmethod
     def of_policy(cls, loaded: Any, robot: RobotSpec, named: str, **further: Any) -> Request:
@@ -95,7 +98,7 @@ class Request:
 
     def for_another_process(self) -> Request:
         """Return it without what only this process can hold: the loaded policy, and whom to tell."""
-        return replace(self, loaded=None, report=None, on_progress=None, on_column=None)
+        return replace(self, loaded=None, report=None, on_progress=None, on_column=None, spread=None)
 
     @property
     def command(self) -> str:

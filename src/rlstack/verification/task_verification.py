@@ -134,6 +134,7 @@ class TaskVerification(ABC):
             run_trials_of,
             plan.trials if baseline is None else plan.baseline_trials,
             on_progress=request.progress_of(plan.name if baseline is None else f"{plan.name}: {baseline}"),
+            spread=request.spread,
             **{
                 "make_driver": partial(load_policy, request.policy or "", robot=self.robot, sha256=request.sha256),
                 "robot": self.robot,

@@ -124,6 +124,8 @@ def _verdict(plan: Plan, test: Comparison) -> str:
 
 
 def _figure(plan: Plan, past: Sequence[Generation], best: Outcome | None) -> Figure:
+    from matplotlib.ticker import MaxNLocator
+
     line = descent(past, best.number) if best is not None else []
     panels = 2 + len(plan.ranges)
     deep = -(-panels // 2)
@@ -139,13 +141,14 @@ def _figure(plan: Plan, past: Sequence[Generation], best: Outcome | None) -> Fig
             place.set_yscale("log")
         if labels:
             place.set_yticks(range(len(labels)), labels)
+    for place in axes:
+        place.xaxis.set_major_locator(MaxNLocator(integer=True))
     return figure
 
 
 def _colours(past: Sequence[Generation]) -> list[str]:
     """Return the last generation's colours: those that go back to the same first member share one."""
-    founders = list(dict.fromkeys(descent(past, k)[0] for k in range(len(past[-1]))))
-    return [COLOURS[founders.index(descent(past, k)[0]) % len(COLOURS)] for k in range(len(past[-1]))]
+    return [COLOURS[descent(past, k)[0] % len(COLOURS)] for k in range(len(past[-1]))]
 
 
 def _before(one: Member) -> int:
