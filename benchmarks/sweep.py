@@ -1,10 +1,12 @@
 """What a sweep costs beside its trainings, and whether one that is killed again and again loses or repeats a trial.
 
-    python benchmarks/sweep.py [--trials 40] [--kills 50] [--jobs 2] [--json FILE]
+    python benchmarks/sweep.py [--trials 40] [--kills 50] [--jobs 2] [--ray] [--json FILE]
 
 The trainings are as short as they get: hover, one iteration of 8 robots. First the sweep runs undisturbed; then one
 with the same seed is killed (SIGKILL) at random moments, its driver or one of its trainings, and goes on with
-`--resume` each time. Its trials must have the same settings and the same figures, each told once.
+`--resume` each time. With --ray, the second one runs on a Ray cluster of this machine, and Ray's own processes are
+killed, too: its workers, the raylet and the store of the cluster's state. Its trials must have the same settings and
+the same figures, each told once.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +31,7 @@ WAIT_S = 2.0, 25.0
 VARY = ("learning_rate=log:1e-4:1e-2", "envs=8,16")
 
 
-def start(folder: Path, trials: int, jobs: int) -> subprocess.Popen[bytes]:
+def start(folder: Path, trials: int, jobs: int, ray: bool = False) -> subprocess.Popen[bytes]:
     """Start a sweep, or go on with it."""
     words = [sys.executable, "-m", "rlstack", "sweep"]
     if (folder / "plan.json").is_file():
@@ -36,6 +39,7 @@ def start(folder: Path, trials: int, jobs: int) -> subprocess.Popen[bytes]:
     else:
         words += ["quadrotor_hover", "--vary", *VARY, "--set", "steps=512", "--trials", str(trials), "--tests", "0"]
         words += ["--jobs", str(jobs), "--out", str(folder)]
+    words += ["--ray", "local"] if ray else []
     return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
@@ -45,9 +49,30 @@ def own_cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
-def children(pid: int) -> list[int]:
-    """Return the processes that a process has started."""
-    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+def descendants(pid: int) -> list[tuple[str, int]]:
+    """Return the processes that a process has started, and those that they have, each with what it is."""
+    found, waiting = [], [pid]
+    while waiting:
+        try:
+            one = waiting.pop()
+            listed = [file.read_text() for file in Path(f"/proc/{one}/task").glob("*/children")]
+            own = [int(word) for text in listed for word in text.split()]
+            found += [
+                (kind_of(Path(f"/proc/{child}/cmdline").read_bytes().decode(errors="replace")), child) for child in own
+            ]
+            waiting += own
+        except OSError:  # it has just ended
+            continue
+    return found
+
+
+def kind_of(command: str) -> str:
+    """Return what a process is by its command."""
+    if "\0train\0" in command:
+        return "training"
+    if command.startswith("ray::"):
+        return "Ray's worker"
+    return "Ray's own" if "/ray/" in command or "raylet" in command else "other"
 
 
 def undisturbed(folder: Path, trials: int, jobs: int) -> dict[str, float]:
@@ -73,28 +98,32 @@ def undisturbed(folder: Path, trials: int, jobs: int) -> dict[str, float]:
     }
 
 
-def killed(folder: Path, trials: int, jobs: int, kills: int, seed: int) -> dict[str, int]:
-    """Run a sweep, killing it or its trainings, and return how many of each."""
+def killed(folder: Path, trials: int, jobs: int, kills: int, seed: int, ray: bool) -> dict[str, int]:
+    """Run a sweep, killing it, its trainings and Ray's processes, and return how many of each."""
     chance = random.Random(seed)
-    done = {"driver": 0, "training": 0}
-    sweep = start(folder, trials, jobs)
+    done = {"driver": 0}
+    sweep, since = start(folder, trials, jobs, ray), 0
     due = time.monotonic() + chance.uniform(*WAIT_S)
     while True:
         if sweep.poll() is not None:
             if sweep.returncode == 0:
-                return done
-            if sweep.returncode != -signal.SIGKILL:
+                return {**done, "starts": done.pop("starts", 0) + 1}
+            if not since:  # nobody killed anything
                 raise RuntimeError(sweep.stderr.read().decode())  # type: ignore[union-attr]
-            sweep = start(folder, trials, jobs)
-        if time.monotonic() > due and sum(done.values()) < kills:
+            done["starts"] = done.get("starts", 0) + 1
+            sweep, since = start(folder, trials, jobs, ray), 0
+        if time.monotonic() > due and sum(done.values()) - done.get("starts", 0) < kills:
             due = time.monotonic() + chance.uniform(*WAIT_S)
-            there = children(sweep.pid) if Path(f"/proc/{sweep.pid}").exists() else []
-            if there and chance.random() < 0.7:
-                os.kill(chance.choice(there), signal.SIGKILL)
-                done["training"] += 1
-            else:
-                sweep.kill()
-                done["driver"] += 1
+            there: dict[str, list[int]] = {}
+            for kind, pid in descendants(sweep.pid):
+                there.setdefault(kind, []).append(pid)
+            there.pop("other", None)
+            kind = chance.choice(sorted(there)) if there and chance.random() < 0.7 else "driver"
+            with suppress(ProcessLookupError):
+                os.kill(chance.choice(there[kind]) if kind in there else sweep.pid, signal.SIGKILL)
+                done[kind] = done.get(kind, 0) + 1
+                since += 1
+            print(f"killed: {done}", file=sys.stderr, flush=True)
         time.sleep(0.05)
 
 
@@ -110,6 +139,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0, help="of the kills")
+    parser.add_argument("--ray", action="store_true", help="the sweep that is killed runs on Ray")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     found: dict[str, Any] = {
@@ -121,7 +151,7 @@ def main() -> int:
         found["undisturbed"] = undisturbed(whole, options.trials, options.jobs)
         print(json.dumps(found, indent=2), flush=True)
         if options.kills:
-            found["kills"] = killed(again, options.trials, options.jobs, options.kills, options.seed)
+            found["kills"] = killed(again, options.trials, options.jobs, options.kills, options.seed, options.ray)
             ours, theirs = trials_of(again), trials_of(whole)
             found["the same trials"] = sum(a == b for a, b in zip(ours, theirs)) if len(ours) == len(theirs) else 0
             print(json.dumps(found, indent=2), flush=True)
