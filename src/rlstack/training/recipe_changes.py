@@ -57,9 +57,8 @@ def read_change(text: str, where: str) -> Change:
 
 def changeable_in_run(algorithm: str, settings: Any) -> tuple[str, ...]:
     """Return the settings that an algorithm can change in mid-run; none where another process or a person learns."""
-    from rlstack.training.intervention_strategies import needs_human  # imports torch
-
-    apart = needs_human(settings) or getattr(settings, "overlap", False) or getattr(settings, "processes", 1) > 1
+    by_hand = getattr(getattr(settings, "intervener", None), "kind", "") == "hand"
+    apart = by_hand or getattr(settings, "overlap", False) or getattr(settings, "processes", 1) > 1
     return () if apart else tuple(getattr(ALGORITHMS.load(algorithm), "changeable", ()))
 
 
