@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,23 +21,23 @@ from tests.training.test_run import assert_same
 CHANGES = ["0.25:entropy=0.01", "0.25:learning_rate=2e-4", "0.25:gae_lambda=0.9"]
 
 
-def test_a_change_is_the_same_at_once_and_after_a_stop_there_which_ends_with_an_evaluation(tmp_path: Path) -> None:
+def test_a_change_is_the_same_at_once_and_after_a_stop_there_which_ends_with_an_evaluation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     recipe = small_recipe(changes=CHANGES)  # 4 iterations
-    whole = run.start(recipe, tmp_path / "whole", evaluate=False)
-    assert whole.finished and whole.until == 1.0
     part = run.start(recipe, tmp_path / "part", until=0.25)
     assert not part.finished and part.until == 0.25 and [one["step"] for one in part.evaluations] == [512]
     assert load_checkpoint(tmp_path / "part")["iteration"] == 1
-    assert run.resume(tmp_path / "part").finished
-    one, other = (load_checkpoint(tmp_path / name)["algorithm"] for name in ("whole", "part"))
-    assert_same(one, other)
-    made = run._Run(recipe, tmp_path / "part")
-    made.load(load_checkpoint(tmp_path / "part"))
-    learner: Any = made.algorithm
-    assert (learner.learner.entropy_coef, learner.learner.lam) == (0.01, 0.9)
-    assert learner.settings.learning_rate == 2e-4
+    monkeypatch.setattr(run._Run, "_finish", lambda self: self.save())
+    monkeypatch.setattr(run._Run, "_evaluation_due", lambda self: False)
+    run.start(recipe, tmp_path / "whole")
+    run.resume(tmp_path / "part")
+    one, other = (load_checkpoint(tmp_path / name) for name in ("whole", "part"))
+    assert one["iteration"] == other["iteration"] == 4
+    assert_same(one["algorithm"], other["algorithm"])
+    asked: Any = SimpleNamespace(iterations=4)
     with pytest.raises(UserError, match=r"0.2 of the run's 4 iterations is less than one"):
-        made.stop_after(0.2)
+        run._Run.stop_after(asked, 0.2)
 
 
 def test_boundaries_of_as_many_parts_as_iterations_are_apart() -> None:
@@ -67,6 +69,18 @@ def test_every_algorithm_can_change_its_learning_rate(name: str) -> None:
 def test_what_cannot_change_is_refused_by_name(changes: list[str], said: str) -> None:
     with pytest.raises(UserError, match=said):
         small_recipe(changes=changes)
+
+
+def test_ppo_takes_over_what_changes_and_keeps_its_adapted_rate_otherwise() -> None:
+    made: Any = object.__new__(ALGORITHMS.load("ppo"))
+    before = small_recipe().algorithm_settings
+    groups = [{"lr": 5e-4}]
+    made.settings = before
+    made.learner = SimpleNamespace(learning_rate=5e-4, optimizer=SimpleNamespace(param_groups=groups))
+    made.change(replace(before, entropy=0.02, gae_lambda=0.9))
+    assert (made.learner.entropy_coef, made.learner.lam, made.learner.learning_rate) == (0.02, 0.9, 5e-4)
+    made.change(replace(made.settings, learning_rate=1e-4))
+    assert made.learner.learning_rate == groups[0]["lr"] == 1e-4 and made.settings.entropy == 0.02
 
 
 def test_what_learns_elsewhere_changes_nothing() -> None:

@@ -62,7 +62,7 @@ def margins_of(recipe: Recipe[Any, Any], robot: RobotSpec, policy: Path) -> dict
 
 
 def _number(axis: Axis, margin: Margin) -> float:
-    return margin.margin if margin.margin is not None else 2.0 * axis.nominal - axis.farthest
+    return margin.margin if margin.margin is not None else round(2.0 * axis.nominal - axis.farthest, 12)
 
 
 def _request(recipe: Recipe[Any, Any], robot: RobotSpec, loaded: Any, episodes: int | None = None) -> Request:
