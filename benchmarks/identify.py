@@ -108,8 +108,11 @@ def other_robot(robot: Quadrotor, rng: np.random.Generator) -> tuple[Quadrotor, 
     return true, truth | {"centre_x": float(shift[0]), "centre_y": float(shift[1])}
 
 
-def fly(true: Quadrotor, delay_s: float, seed: int, seconds: float) -> Recorded | None:
-    """Return the recording of a flight to goals that step, by the released policy; None: it lost the robot."""
+def fly(true: Quadrotor, delay_s: float, seed: int, seconds: float, drag: float = 0.0) -> Recorded | None:
+    """Return the recording of a flight to goals that step, by the released policy; None: it lost the robot.
+
+    ``drag`` is quadratic, N s^2/m^2, besides the robot's own.
+    """
     flown = SimulatedRobot(Simulation(MujocoEngine, [true]), noise_seed=seed)
     flown.connect()
     flown.perturb(dataclasses.replace(Perturbation.none(1), delay_s=np.array([delay_s])))
@@ -129,6 +132,9 @@ def fly(true: Quadrotor, delay_s: float, seed: int, seconds: float) -> Recorded 
         if tilt(seen["orientation"]) > LOST_RAD or seen["position"][2] < LOST_M:
             return None
         flown.write({"rotor_speed": sent})
+        if drag:
+            velocity = flown.simulation.motion(0)["linear_velocity"]
+            flown.simulation.push(0, -drag * np.linalg.norm(velocity) * velocity, np.zeros(3), 0.01)
         flown.step(0.01)
     flown.close()
     at_s: Any = 0.01 * np.arange(len(rows))

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """What an identification is worth in somebody else's simulator: its vehicle is found, and the policy retrained on it.
 
-    python benchmarks/identify_foreign.py --gym-pybullet-drones CHECKOUT [--vehicles NAME ...] [--retrain]
+    python benchmarks/identify_foreign.py --gym-pybullet-drones CHECKOUT [--vehicles NAME ...] [--residual] [--retrain]
 
 Vehicles are those that come with crazyflow and gym-pybullet-drones, the latter also with its ground effect, drag and
 motors that lag. The released quadrotor_foundation, which is told the vehicle's rotors, flies it to goals that step,
 with the odometry noise of the task. From that recording and the file of our Crazyflie the vehicle is identified, its
-mass given. Reported are the error of the motion predicted over 1 s, on seconds that were held out and on another
-flight, with the file as shipped and as identified; and how many held-out flights of the hover task settle there with
-the released quadrotor_hover and, after --retrain, with the one that was trained on the identified file. Environments
-are those of benchmarks/foreign_simulators.py.
+mass given; --residual also fits what that leaves. Reported are the error of the motion predicted over 1 s, on seconds
+that were held out and on another flight, with the file as shipped and as identified; and how many held-out flights of
+the hover task settle there with the released quadrotor_hover and, after --retrain, with the one that was trained on the
+identified file. Environments are those of benchmarks/foreign_simulators.py.
 """
 
 from __future__ import annotations
@@ -29,10 +29,13 @@ import numpy as np
 from foreign_trials import flights
 
 from rlstack.errors import UserError
+from rlstack.identification.gap import gap_of
 from rlstack.identification.identify import Identification, check, gap_report, identify
 from rlstack.identification.page import gap_table
 from rlstack.identification.recorded import Recorded, Track
+from rlstack.identification.residual import fit_residual
 from rlstack.identification.robot_file import write_robot
+from rlstack.kinds import find_kind
 from rlstack.kinds.quadrotor.spec import load_quadrotor
 from rlstack.policies.released import released
 
@@ -84,6 +87,23 @@ def settled(vehicle: str, where: tuple[Path, Mapping[str, str]], policy: Path, t
     return rows
 
 
+def beyond(found: Identification, other: Recorded) -> dict[str, Any]:
+    """Fit a residual model, print what it is worth, and return its errors after 1 s on another flight, by channel."""
+    residual = fit_residual(found)
+    print(f"residual: {residual.seconds:.0f} CPU-s. {residual.why}")
+    for term in residual.terms:
+        print(f"  {term.name}: {term.before:.3g} -> {term.after:.3g} {'used' if term.used else 'not used'}")
+    print(gap_table(residual.gaps))
+    if residual.model is None:
+        return {"used": False}
+    kind = find_kind(found.robot.kind).load("identification")
+    model = kind.model(found.robot, [other])
+    gaps = [gap_of(one, found.values, [other], held_out=False) for one in (model, model.with_residual(residual.model))]
+    errors = {name: [float(gap.errors[name][-1]) for gap in gaps] for name in gaps[0].errors}
+    print(f"  another flight, from {model.driven_by}, without and with it: {errors}")
+    return {"used": True, "other_flight": errors}
+
+
 def said(found: Identification) -> str:
     """Return what was found, parameter by parameter."""
     rows = []
@@ -101,6 +121,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="of the flight that is identified from")
     parser.add_argument("--seed", type=int, default=1000)
     parser.add_argument("--trials", type=int, default=100)
+    parser.add_argument("--residual", action="store_true", help="fit a residual model, too")
     parser.add_argument("--retrain", action="store_true", help="train quadrotor_hover on each, a minute, and fly it")
     parser.add_argument("--environments", type=Path, default=cache, help=f"Default: {cache}")
     parser.add_argument("--gym-pybullet-drones", type=Path, metavar="FOLDER", help="Its checkout.")
@@ -128,6 +149,8 @@ def main() -> None:
             again = gap_report(load_quadrotor(file), [other], told)[1]
             row["other_flight"] = {key: [fresh[key], float(again.errors[key][-1])] for key in fresh}
             print(gap_table(found.gaps | check(load_quadrotor(file), [other], told)))
+            if chosen.residual:
+                row["residual"] = beyond(found, other)
             for key in fresh:
                 print(f"  {key} after 1 s: held out {row['held_out'][key]}, another flight {row['other_flight'][key]}")
             policies = {"shipped": next(p.path for p in released() if p.name == "quadrotor_hover")}

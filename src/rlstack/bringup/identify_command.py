@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from rlstack.identification.gap import Gap
     from rlstack.identification.identify import Identification
     from rlstack.identification.motion_model import Estimate
+    from rlstack.identification.residual import Residual
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class Identify:
     """Namespace of the robot's topics; default: the only robot in the bag."""
     check: bool = False
     """Fit nothing: report how far the robot file's prediction is from the recordings."""
+    residual: bool = False
+    """Also fit a residual model to what physics leaves over, and write it beside the file where it helps."""
     json: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """Also write the figures to this file (JSON)."""
 
@@ -49,10 +53,14 @@ class Identify:
         """Identify, or check."""
         from rlstack.files import write_json
         from rlstack.identification.identify import check, identify, read_all
-        from rlstack.identification.page import gap_table, write_check, write_identification
+        from rlstack.identification.page import gap_table, residual_table, write_check, write_identification
+        from rlstack.identification.residual import fit_residual
         from rlstack.identification.robot_file import checked_out, write_robot
         from rlstack.robots import load_robot
+        from rlstack.sim.physics.residual import write_residual
 
+        if self.check and self.residual:
+            raise UserError("--residual fits what an identification leaves over, and --check fits nothing: give one.")
         if not self.bags:
             raise UserError("Name the bags to identify from: rlstack identify bags/one --robot crazyflie.")
         robot, known = load_robot(self.robot), known_values(self.known)
@@ -82,15 +90,28 @@ class Identify:
             return 0
         with working("identifying"):
             found = identify(robot, recordings, known, lambda stage: print(f"Fitting {stage} ...", flush=True))
-        write_identification(report, new.stem, found)
+        residual = None
+        if self.residual:
+            with working("fitting what physics leaves over"):
+                residual = fit_residual(found)
+        write_identification(report, new.stem, found, residual)
         write_robot(new, self.robot, found, report.name)
         print(described(found))
         for note in found.model.notes(found.values):
             print(note)
-        print("\n" + gap_table(found.gaps))
-        print(f"\nRobot file: {new}\nReport: {report}\nNext: rlstack train RECIPE --robot {new}")
+        print("\n" + gap_table(found.gaps | (residual.gaps if residual else {})))
+        option = ""
+        if residual is not None:
+            print("\n" + residual_table(residual))
+            if residual.model is not None:
+                file = new.with_suffix(".residual.onnx")
+                bags = ", ".join(str(bag) for bag in self.bags)
+                write_residual(file, residual.model, f"beyond {new.name}, from {bags}. {residual.why}")
+                print(f"\nResidual model: {file}", end="")
+                option = f" --task-settings.residual {file}"
+        print(f"\nRobot file: {new}\nReport: {report}\nNext: rlstack train RECIPE --robot {new}{option}")
         if self.json is not None:
-            write_json(self.json, as_data(found))
+            write_json(self.json, as_data(found) | ({} if residual is None else {"residual": residual_data(residual)}))
         return 0
 
 
@@ -146,6 +167,17 @@ def by_term(gap: Gap) -> dict[str, list[float]]:
 def by_gap(gaps: Mapping[str, Gap]) -> dict[str, dict[str, list[float]]]:
     """Return the errors of several gaps as plain data."""
     return {which: by_term(gap) for which, gap in gaps.items()}
+
+
+def residual_data(residual: Residual) -> dict[str, object]:
+    """Return the figures of a residual model as plain data."""
+    return {
+        "used": residual.model is not None,
+        "why": residual.why,
+        "terms": [dataclasses.asdict(term) for term in residual.terms],
+        "gaps": by_gap(residual.gaps),
+        "cpu_s": residual.seconds,
+    }
 
 
 def _estimates(estimates: Mapping[str, Estimate]) -> dict[str, object]:

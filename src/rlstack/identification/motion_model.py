@@ -14,6 +14,7 @@ from rlstack.arrays import Array
 from rlstack.identification.recorded import Recorded
 from rlstack.interfaces.signals import signal_named
 from rlstack.robots import Sensor
+from rlstack.sim.physics.residual import ResidualModel
 
 Z90 = 1.6449
 """Half width of a normal distribution's 90% interval, in standard deviations."""
@@ -188,6 +189,23 @@ class MotionModel(ABC):
     def notes(self, values: Array) -> list[str]:
         """Return what else the recordings tell, as sentences, where the parameters are ``values`` (P,)."""
         return []
+
+    residual_inputs: tuple[str, ...] = ()
+    residual_outputs: tuple[str, ...] = ()
+    """Names of what a residual model of this kind takes and gives, with their units; empty: there is none."""
+
+    def left_over(self, values: Array, windows: Windows) -> tuple[Array, Array]:
+        """Return the inputs (S, n) and outputs (S, m) of a residual model that would make up for the prediction.
+
+        Args:
+            values: (P,) of :attr:`parameters`.
+            windows: S short windows.
+        """
+        raise NotImplementedError
+
+    def with_residual(self, residual: ResidualModel) -> MotionModel:
+        """Return the model with what a residual model adds to its forces."""
+        raise NotImplementedError
 
     @abstractmethod
     def states(self, windows: Windows) -> Array:

@@ -14,7 +14,9 @@ from rlstack.files import write_atomically
 from rlstack.identification.gap import HORIZONS_S, Gap
 from rlstack.identification.identify import Identification, described_split
 from rlstack.identification.motion_model import Estimate
+from rlstack.identification.residual import Residual
 from rlstack.identification.shooting import HELD_OUT_S
+from rlstack.text_table import aligned
 from rlstack.verification.drawing import COLOURS, INK, Sketch, draw_plots, new_figure
 
 if TYPE_CHECKING:
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
 _TEMPLATE = Path(__file__).with_name("page.html.jinja")
 
 
-def write_identification(path: Path, name: str, found: Identification) -> None:
-    """Write the page of an identification.
+def write_identification(path: Path, name: str, found: Identification, residual: Residual | None = None) -> None:
+    """Write the page of an identification, and of the residual model that was fitted to what it leaves.
 
     Raises:
         UserError: Jinja2 or matplotlib is missing, or it cannot be written.
@@ -40,7 +42,8 @@ def write_identification(path: Path, name: str, found: Identification) -> None:
         scope=scope,
         notes=found.notes,
         estimates=_rows(found.estimates.values()),
-        gaps=found.gaps,
+        gaps=found.gaps | (residual.gaps if residual else {}),
+        residual=residual,
         sensors=_rows(found.sensors.values()),
         split=f"On {len(found.after.windows)} held-out windows of {HELD_OUT_S:g} s ({described_split()}).",
     )
@@ -59,6 +62,7 @@ def write_check(path: Path, name: str, gaps: Mapping[str, Gap], bags: Sequence[s
         notes=notes,
         estimates=[],
         gaps=gaps,
+        residual=None,
         sensors=[],
         split=f"On {len(next(iter(gaps.values())).windows)} windows of {HELD_OUT_S:g} s.",
     )
@@ -85,6 +89,13 @@ def gap_table(gaps: Mapping[str, Gap]) -> str:
     rows += [[f"{row['name']}, {row['unit']}", row["which"], *row["cells"]] for row in _gap_rows(gaps)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return "\n".join("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths)).rstrip() for row in rows)
+
+
+def residual_table(residual: Residual) -> str:
+    """Return what is left of each term without and with a residual model, as text."""
+    rows = [["left over", "without", "with", ""]]
+    rows += [[t.name, f"{t.before:.3g}", f"{t.after:.3g}", "used" if t.used else "not used"] for t in residual.terms]
+    return "\n".join([*(aligned(rows) if residual.terms else []), residual.why])
 
 
 def _gap_rows(gaps: Mapping[str, Gap]) -> list[dict[str, Any]]:

@@ -92,9 +92,14 @@ def record(path: Path, seconds: float, *, varies_s: float = 0.0) -> Path:
 @pytest.mark.integration
 def test_a_flight_tells_what_the_robot_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bag, new = record(tmp_path / "bag", 10.0), tmp_path / "my_drone.yaml"
-    status = cli.main(["identify", str(bag), "--robot", "crazyflie", "--out", str(new), "--known", f"mass={MASS_KG}"])
+    words = ["--robot", "crazyflie", "--out", str(new), "--known", f"mass={MASS_KG}", "--residual"]
+    status = cli.main(["identify", str(bag), *words])
     said = capsys.readouterr().out
     assert status == 0, said
+    assert "It is not used" in said and not new.with_suffix(".residual.onnx").exists(), (
+        "MuJoCo's forces are the model's"
+    )
+    assert "What physics leaves over" in (tmp_path / "my_drone.html").read_text()
     file, found = load_quadrotor("crazyflie"), load_quadrotor(new)
     truth = true_robot(file)
     assert found.name == "my_drone" and found.body.mass_kg == MASS_KG

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,10 @@ from torch import Tensor
 from rlstack.errors import UserError
 from rlstack.kinds.quadrotor.spec import Quadrotor, load_quadrotor
 from rlstack.robots import frames
+from rlstack.sim.batch_quadrotor.dynamics import RESIDUAL_INPUTS, RESIDUAL_OUTPUTS
 from rlstack.sim.batch_quadrotor.layout import PARAMETERS, STATE
 from rlstack.sim.batch_quadrotor.simulator import QuadrotorSimulator
+from rlstack.sim.physics.residual import ResidualModel, write_residual
 from rlstack.tasks.catalog.quadrotor_hover import HoverTask
 from rlstack.tasks.catalog.quadrotor_tracking import TrackingTask
 from rlstack.tasks.quadrotor import environment
@@ -53,6 +56,24 @@ def actions(env: QuadrotorEnvironment, seed: int = 0) -> Tensor:
 def put(env: QuadrotorEnvironment, index: int, **columns: list[float]) -> None:
     for name, values in columns.items():
         env.state[STATE[name], index] = torch.tensor(values)
+
+
+def test_a_residual_model_pushes_the_robots_in_training(robot: Quadrotor, tmp_path: Path) -> None:
+    file = tmp_path / "drone.residual.onnx"
+    arrays = {"low": -np.ones(10), "high": np.ones(10), "hidden": np.zeros((1, 10)), "hidden_bias": np.zeros(1)}
+    arrays |= {"out": np.zeros((6, 1)), "out_bias": np.full(6, 9.0), "bound": np.array([0.0, 0.0, 0.01, 0.0, 0.0, 0.0])}
+    write_residual(file, ResidualModel.of(RESIDUAL_INPUTS, RESIDUAL_OUTPUTS, arrays), "a test")
+    velocities = []
+    for task in (small_task(), replace(small_task(), residual=str(file))):
+        env = made(robot, task=task)
+        put(env, 0, orientation=[0.0, 0.0, 0.0, 1.0], linear_velocity=[0.0] * 3, angular_velocity=[0.0] * 3)
+        env.step(actions(env))
+        velocities.append(env.state[STATE["linear_velocity"], 0].numpy().copy())
+    gained = velocities[1] - velocities[0]
+    mass = float(env.parameters[PARAMETERS["mass"], 0])
+    np.testing.assert_allclose(gained, [0.0, 0.0, 0.01 * 0.01 / mass], rtol=0.01, atol=2e-5)
+    with pytest.raises(UserError, match="There is no residual model"):
+        made(robot, task=replace(small_task(), residual="elsewhere.onnx"))
 
 
 def test_observations_have_the_columns_of_their_tables(robot: Quadrotor) -> None:

@@ -35,9 +35,15 @@ from rlstack.kinds.quadrotor.identification_rotors import MeasuredRotors, RotorH
 from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots import Sensor
 from rlstack.robots.frames import from_rotation_vector, inverse, multiply, normalise, rotate, rotate_inverse, tilt
-from rlstack.sim.batch_quadrotor.dynamics import QuadrotorModel, advance_body
+from rlstack.sim.batch_quadrotor.dynamics import (
+    RESIDUAL_INPUTS,
+    RESIDUAL_OUTPUTS,
+    QuadrotorModel,
+    advance_body,
+)
 from rlstack.sim.batch_quadrotor.layout import PARAMETER_WIDTH, PARAMETERS, pack_parameters
 from rlstack.sim.perturbation import Perturbation
+from rlstack.sim.physics.residual import ResidualModel
 
 _BODY = 13
 _SUBSTEP_S = 0.0025
@@ -81,10 +87,12 @@ class QuadrotorMotion(MotionModel):
     """
 
     reference = "position"
+    residual_inputs, residual_outputs = RESIDUAL_INPUTS, RESIDUAL_OUTPUTS
     state_steps = np.array([1e-4] * 3 + [1e-5] * 3 + [1e-4] * 3 + [1e-4] * 3)
 
     def __init__(self, robot: Quadrotor, recordings: Sequence[Recorded]) -> None:
         self._robot, self._recordings, model = robot, recordings, robot.rotor_model
+        self._residual: ResidualModel | None = None
         commands = [recorded.tracks["cmd/rotors"] for recorded in recordings]
         sent = [track.values["rotor_speed"] for track in commands]
         low, high = commanded_range(sent, model.speed_min_rad_s, model.speed_max_rad_s)
@@ -181,6 +189,27 @@ class QuadrotorMotion(MotionModel):
             rows.append(self._rotors_off(values, windows))
         return np.concatenate(rows, axis=-1)
 
+    def left_over(self, values: Array, windows: Windows) -> tuple[Array, Array]:
+        """Return the means of the inputs (S, 10), and the force and torque (S, 6) that the prediction lacked."""
+        states, times = self.states(windows), self._times(windows)
+        predicted = self._simulate(values[None], states[None], windows)[0, :, -1]
+        attitude, lasts = self._measured(windows, "orientation"), (times[:, -1] - times[:, 0])[:, None]
+        velocity, rates = (self._measured(windows, name) for name in ("linear_velocity", "angular_velocity"))
+        missed = rotate(attitude[:, -1], velocity[:, -1]) - predicted[:, 7:10]
+        column = self._column
+        mass, inertia = values[column["mass"]], values[[column[name] for name in MOMENTS]]
+        force = mass * rotate_inverse(attitude[:, windows.count // 2], missed) / lasts
+        torque = inertia * (rates[:, -1] - predicted[:, 10:13]) / lasts
+        speeds = self._speeds(values[None], times, windows)[0][0].mean(axis=1)
+        inputs = np.concatenate([velocity.mean(axis=1), rates.mean(axis=1), speeds], axis=1)
+        return inputs, np.concatenate([force, torque], axis=1)
+
+    def with_residual(self, residual: ResidualModel) -> MotionModel:
+        """Return the same model with what a residual model adds."""
+        other = copy(self)
+        other._residual = residual
+        return other
+
     def recorded(self, windows: Windows) -> dict[str, Array]:
         """Return position and velocities."""
         return {name: self._measured(windows, name) for name in _MEASURED if name != "orientation"}
@@ -222,7 +251,7 @@ class QuadrotorMotion(MotionModel):
         at_s = times[:, :-1, None, None] + lasts[:, :, None, None] * shares
         speeds, which = self._speeds(values, at_s, windows)
         parameters = np.repeat(self._rows(values).T[:, :, None], segments, axis=2).reshape(PARAMETER_WIDTH, -1)
-        step = _step_kernel(len(self._robot.rotors))
+        step = _step_kernel(len(self._robot.rotors), self._residual)
         body = np.ascontiguousarray(np.moveaxis(states, -1, 0).reshape(_BODY, -1))
         after, found = np.empty_like(body), np.empty((windows.count, *body.shape))
         found[0] = body
@@ -302,8 +331,8 @@ _MEASURED = ("position", "orientation", "linear_velocity", "angular_velocity")
 
 
 @lru_cache(maxsize=4)
-def _step_kernel(rotors: int) -> Kernel:
-    model = QuadrotorModel(_SUBSTEP_S, gyroscopic=True)
+def _step_kernel(rotors: int, residual: ResidualModel | None) -> Kernel:
+    model = QuadrotorModel(_SUBSTEP_S, gyroscopic=True, residual=residual)
 
     def step(body: Any, parameters: Any, speeds: Any, h: Any) -> dict[str, Any]:
         each = [speeds[k * rotors : (k + 1) * rotors] for k in range(3)]

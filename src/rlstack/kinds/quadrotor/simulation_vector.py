@@ -89,7 +89,7 @@ def quadrotor_vector(
         count: N.
         rate_hz: Control rate.
         longest_delay_s: The longest command delay of the perturbations to come.
-        options: Options of the simulator: ``device``, ``substeps`` and ``gyroscopic`` of the batch simulator,
+        options: Options of the simulator: ``device``, ``substeps``, ``gyroscopic``, ``residual`` of the batch one,
             ``physics_rate_hz``, ``gyroscopic``, ``world`` and more of an engine's simulation, ``together`` (robots in
             one world, at most) and ``height_m`` (of the origin of :meth:`QuadrotorVector.place` over the start).
 
@@ -101,7 +101,7 @@ def quadrotor_vector(
     return _InEngine(name, robot, count, rate_hz, **options)
 
 
-_BATCH_OPTIONS = ("device", "substeps", "gyroscopic", "models", "wind", "seed")
+_BATCH_OPTIONS = ("device", "substeps", "gyroscopic", "models", "wind", "seed", "residual")
 
 
 class _Batch:

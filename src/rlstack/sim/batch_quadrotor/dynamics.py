@@ -22,13 +22,23 @@ from rlstack.kinds.quadrotor.spec import Quadrotor
 from rlstack.robots.spec import STANDARD_GRAVITY
 from rlstack.sim.batch_quadrotor.layout import PARAMETERS, STATE
 from rlstack.sim.physics import rotor
-from rlstack.sim.physics.body import Body, Vector, cross, turned, unit, vector
+from rlstack.sim.physics.body import Body, Vector, cross, rotate, turned, unit, vector
 from rlstack.sim.physics.loads import disturbances, loads
 from rlstack.sim.physics.models import NO_MODELS, PhysicsModels
 from rlstack.sim.physics.rate_loop import rotor_commands
+from rlstack.sim.physics.residual import ResidualModel
 
 LEAST_LOOP_HZ = 200.0
 """Least rate of the rate loop: its motors' horizon is some 10 ms."""
+
+RESIDUAL_INPUTS = (
+    *(f"velocity_{axis}_m_s" for axis in "xyz"),
+    *(f"rate_{axis}_rad_s" for axis in "xyz"),
+    *(f"rotor_{k}_rad_s" for k in range(1, 5)),
+)
+"""Inputs of a residual model: velocity through the air and rates, both in the body, and the rotors' speeds."""
+RESIDUAL_OUTPUTS = (*(f"force_{axis}_n" for axis in "xyz"), *(f"torque_{axis}_n_m" for axis in "xyz"))
+"""Its outputs, in the body."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +62,8 @@ class QuadrotorModel:
     floor_height_m: float = 0.0
     rate_loop: bool = False
     """Whether commands are rates and thrust, which a rate loop turns into rotor speeds once a substep."""
+    residual: ResidualModel | None = None
+    """Forces and torques beyond the physics, held over a substep."""
 
     @staticmethod
     def of(robot: Quadrotor, period_s: float, **settings: Any) -> QuadrotorModel:
@@ -100,7 +112,7 @@ def advance(
     h = model.period_s / model.substeps
     for k in range(model.substeps):
         ahead = None if switch is None else clip(switch - k * h, 0.0, h)
-        surroundings = _Surroundings(p, model, air, *disturbances(p, elapsed, h))
+        surroundings = _Surroundings(p, model, air, *_beyond(body, speed, model, air, *disturbances(p, elapsed, h)))
         if model.rate_loop:
             wanted = command if ahead is None else command + (old_command - command) * (ahead * (1.0 / h))
             turning = surroundings.slope(body, speed, None).rates
@@ -181,9 +193,21 @@ def advance_body(
     parts = ("position", "orientation", "linear_velocity", "angular_velocity")
     change = (speeds[2] - speeds[0]) * (1.0 / duration) if model.gyroscopic else None
     begin, half, full = ((speed, change) for speed in speeds)
-    around = _Surroundings(p, model, None, 0.0 * p["force"], 0.0 * p["torque"])
-    after = _runge_kutta(Body(*(body[STATE[name]] for name in parts)), begin, half, full, around, duration)
+    now = Body(*(body[STATE[name]] for name in parts))
+    around = _Surroundings(p, model, None, *_beyond(now, speeds[0], model, None, 0.0 * p["force"], 0.0 * p["torque"]))
+    after = _runge_kutta(now, begin, half, full, around, duration)
     return np.concatenate(list(after))
+
+
+def _beyond(
+    body: Body, speed: Vector, model: QuadrotorModel, air: Vector | None, force: Vector, torque: Vector
+) -> tuple[Vector, Vector]:
+    """Return force (3,), world, and torque (3,), body, with those of the residual model, if there is one."""
+    if model.residual is None:
+        return force, torque
+    velocity = body.velocity if air is None else body.velocity - air
+    found = model.residual.apply([*rotate(body.orientation, velocity, -1.0), *body.rates, *speed])
+    return force + rotate(body.orientation, found[:3]), torque + found[3:]
 
 
 def _runge_kutta(

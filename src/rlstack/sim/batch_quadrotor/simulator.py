@@ -27,6 +27,7 @@ from rlstack.sim.input_checks import checked_states
 from rlstack.sim.perturbation import Perturbation
 from rlstack.sim.physics.battery import Batteries
 from rlstack.sim.physics.models import NO_MODELS, PhysicsModels
+from rlstack.sim.physics.residual import ResidualModel
 from rlstack.sim.physics.wind import WindField
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class QuadrotorSimulator:
         models: Further physics models; robots are alone, so there is no downwash.
         wind: Settings for the model ``wind``.
         seed: Seed of the wind's turbulence.
+        residual: What `rlstack identify --residual` found beyond the physics.
 
     Raises:
         UserError: The device does not exist or does not support wind or batteries, or a model lacks its parameters.
@@ -67,6 +69,7 @@ class QuadrotorSimulator:
         models: PhysicsModels = NO_MODELS,
         wind: Wind | None = None,
         seed: int = 0,
+        residual: ResidualModel | None = None,
     ) -> None:
         self.robot = robot
         self.count = count
@@ -88,6 +91,7 @@ class QuadrotorSimulator:
             gyroscopic=gyroscopic,
             max_delay_s=max_delay_s,
             models=replace(self.models, battery=False),
+            residual=residual,
         )
         self._kernel = step_kernel(rotors, model, device=self.device)
         self._buffers = [zeros(STATE_WIDTH, count, self.device) for _ in range(2)]

@@ -74,6 +74,7 @@ class TrackingTask(SingleRobotTask):
     )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         in_order(self, "speed_share", "acceleration_share")
 
     @property

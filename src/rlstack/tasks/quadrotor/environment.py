@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from rlstack.kinds.quadrotor.spec import Quadrotor
-from rlstack.sim.batch_quadrotor.dynamics import QuadrotorModel
+from rlstack.sim.batch_quadrotor.dynamics import RESIDUAL_INPUTS, RESIDUAL_OUTPUTS, QuadrotorModel
 from rlstack.sim.batch_quadrotor.layout import STATE, STATE_WIDTH, pack_parameters, pack_state
+from rlstack.sim.physics.residual import read_residual
 from rlstack.tasks.core.batch_environment import Arrays, BatchEnvironment
 from rlstack.tasks.core.pipeline import Pipeline
 from rlstack.tasks.quadrotor.privileged import privileged_terms
@@ -38,7 +39,8 @@ class QuadrotorEnvironment(BatchEnvironment):
         super().__init__(task, robot, pipeline, count, device, seed)
         self.rng = np.random.default_rng(seed)
         self.start_scale = 1.0
-        model = QuadrotorModel.of(robot, 1.0 / task.rate_hz, max_delay_s=task.max_delay_s)
+        beyond = read_residual(task.residual, RESIDUAL_INPUTS, RESIDUAL_OUTPUTS) if task.residual else None
+        model = QuadrotorModel.of(robot, 1.0 / task.rate_hz, max_delay_s=task.max_delay_s, residual=beyond)
         step = QuadrotorStep(task, robot, pipeline, privileged_terms(task, robot), model, str(self.device))
         self._window, self._varies_rate = step.window, step.varies_rate
         self._allocate(step, (*step.terms, "lost"))

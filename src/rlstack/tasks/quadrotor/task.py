@@ -6,6 +6,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -97,6 +98,8 @@ class QuadrotorTask(Task, ABC):
     """A robot is lost when it is farther than this from its reference on any axis."""
     lost_rad_s: float = value(20.0, unit="rad/s", above=0.0)
     """A robot is lost when it rotates faster than this about any axis."""
+    residual: str = ""
+    """File of `rlstack identify --residual`: training's simulator adds its forces; empty: physics alone."""
     noise: Noise = field(default_factory=Noise)
     curriculum: Curriculum = field(default_factory=Curriculum)
     reward: Reward = field(default_factory=Reward)
@@ -112,6 +115,10 @@ class QuadrotorTask(Task, ABC):
     outputs = ("rotor_speed",)
     verification = "quadrotor"
     differentiable = True
+
+    def __post_init__(self) -> None:
+        if self.residual:  # a run that is resumed elsewhere must find it
+            object.__setattr__(self, "residual", str(Path(self.residual).expanduser().absolute()))
 
     @property
     def max_delay_s(self) -> float:
