@@ -134,6 +134,7 @@ def _perturb(reference: ReferenceQuadrotor, robot: Quadrotor, p: Perturbation) -
     # duck-typed, because a Quadrotor has one thrust curve for all rotors
     reference.robot = SimpleNamespace(  # type: ignore[assignment]
         body=SimpleNamespace(mass_kg=body.mass_kg * p.mass_scale[0]),
+        thrust_factors=np.ones(len(robot.rotors)),
         rotor_model=SimpleNamespace(**{**vars(model), **lag, "thrust_coefficients": thrust}),
     )
     reference._inertia, reference._drag = inertia, drag
