@@ -6,15 +6,18 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from rlstack.errors import UserError
-from rlstack.training import learner_process
+from rlstack.training import learner_process, run
 from rlstack.training.algorithm import NotFinite
 from rlstack.training.algorithms.hil_serl import HILSERL, HILSERLSettings
+from rlstack.training.algorithms.rlpd_camera import RLPDCameraSettings
+from rlstack.training.recipe import recipe_from_data
 from tests.support.reaching import Reaching
 
 SETTINGS = HILSERLSettings(
@@ -123,8 +126,25 @@ def test_what_diverged_is_not_saved_when_the_learner_is_ended(tmp_path: Path, mo
     assert torch.load(tmp_path / learner_process.LEARNER / "state.pt", weights_only=True)["updates"] == 0
 
 
-def test_it_needs_a_folder_and_no_hindsight() -> None:
+@pytest.mark.integration
+@pytest.mark.parametrize(("algorithm", "more"), [("sac", {}), ("rlpd", {"demonstrations": 4, "critics": 2})])
+def test_it_relabels_goals_of_the_runs_own_task(tmp_path: Path, algorithm: str, more: dict[str, Any]) -> None:
+    learning = {"hidden": [16], "batch": 32, "warm_up": 64, "updates": 0.25, "hindsight": 0.5, "apart": True, "lead": 1}
+    data = {"name": "apart", "task": "arm_reach", "robot": "panda", "algorithm": algorithm, "envs": 8, "steps": 512}
+    data |= {
+        "threads": 1,
+        "task_settings": {"rewards": "sparse"},
+        "algorithm_settings": {**learning, **more},
+        "selection": {"episodes": 8, "after": 1.0},
+    }
+    result = run.start(recipe_from_data(data, "test"), tmp_path / "run")
+    assert result.policy.is_file()
+    state = torch.load(tmp_path / "run" / learner_process.LEARNER / "state.pt", weights_only=True)
+    assert state["updates"] >= 0.25 * (512 - 64 - 2 * 64), "the robots waited for it, one iteration ahead at most"
+
+
+def test_it_needs_a_folder_and_no_hindsight_with_an_encoder() -> None:
     with pytest.raises(ValueError, match="hindsight: must be 0 with apart"):
-        HILSERLSettings(apart=True, hindsight=0.5)
+        RLPDCameraSettings(apart=True, hindsight=0.5)
     with pytest.raises(UserError, match="needs a run's folder"):
         HILSERL(SETTINGS, Reaching()).open(None)

@@ -24,9 +24,13 @@ from rlstack import schema
 from rlstack.data.replay import Overwritten, ReplayReader
 from rlstack.errors import UserError
 from rlstack.processes import die_with_parent
+from rlstack.robots import load_robot
+from rlstack.tasks.core.learning_environment import GoalEnvironment
 from rlstack.training.algorithm import NotFinite
 from rlstack.training.hindsight_replay import ReplaySampler
 from rlstack.training.mixed_replay import MixedReplay
+from rlstack.training.recipe import read_recipe
+from rlstack.training.run_files import RECIPE
 from rlstack.training.run_folder import save_state
 from rlstack.training.soft_actor_critic import SoftActorCriticLearner
 
@@ -51,8 +55,8 @@ class LearnerProcess:
     Args:
         folder: The run's folder, which holds the steps.
         learner: Initial state of a learner that has not started yet.
-        settings: :class:`rlstack.training.algorithms.rlpd.RLPDSettings`.
-        sources: The run's folders of own steps, demonstrations, and corrections.
+        settings: :class:`rlstack.training.algorithms.sac.SACSettings`; with hindsight, the folder has the run's recipe.
+        sources: The run's folders of own steps, and of demonstrations and corrections if there are any.
         unrewarded: See :class:`rlstack.training.mixed_replay.MixedReplay`.
         seed: Seed of sampling.
     """
@@ -62,7 +66,7 @@ class LearnerProcess:
         folder: Path,
         learner: SoftActorCriticLearner,
         settings: Any,
-        sources: tuple[str, str, str],
+        sources: tuple[str, ...],
         unrewarded: bool,
         seed: int,
     ) -> None:
@@ -166,10 +170,12 @@ def learn(folder: Path, parent: int) -> None:
     settings = schema.load(getattr(importlib.import_module(module), name), plan["settings"], str(folder / _PLAN))
     generator = torch.Generator().manual_seed(plan["seed"])
     learner = SoftActorCriticLearner(settings, plan["columns"], plan["actions"], generator)
-    own, prior, corrections = (
-        ReplaySampler(ReplayReader(folder.parent / source), plan["seed"] + k)
+    environment = _environment(folder.parent) if settings.hindsight else None
+    own, *others = (
+        ReplaySampler(ReplayReader(folder.parent / source), plan["seed"] + k, environment)
         for k, source in enumerate(plan["sources"])
     )
+    prior, corrections = (*others, None, None)[:2]
     replay = MixedReplay(settings, own, prior, corrections, plan["unrewarded"])
     state = torch.load(folder / _STATE, weights_only=True)
     learner.load_state_dict(state["learner"])
@@ -207,6 +213,16 @@ def learn(folder: Path, parent: int) -> None:
             save()
             saved = now
     save()
+
+
+def _environment(run: Path) -> GoalEnvironment:
+    """Return an environment of a run's task, which relabels goals."""
+    recipe = read_recipe(run / RECIPE)
+    task = recipe.task_settings
+    robot = task.reference(load_robot(recipe.robot))
+    environment = task.environment(robot, task.pipeline(robot), 1, device="cpu", seed=recipe.seed)
+    assert isinstance(environment, GoalEnvironment)
+    return environment
 
 
 def _progress(folder: Path) -> tuple[int, float]:

@@ -16,7 +16,7 @@ class MixedReplay:
     Args:
         settings: :class:`rlstack.training.algorithms.rlpd.RLPDSettings`.
         own: Steps of the policy.
-        prior: Demonstrations.
+        prior: Demonstrations; None: batches are of own steps.
         corrections: Steps of interventions, which are sampled like demonstrations.
         unrewarded: Whether demonstrations have zero reward whatever the task's reward is, and corrections may be
             suboptimal, so that they are not cloned.
@@ -26,7 +26,7 @@ class MixedReplay:
         self,
         settings: Any,
         own: ReplaySampler,
-        prior: ReplaySampler,
+        prior: ReplaySampler | None,
         corrections: ReplaySampler | None = None,
         unrewarded: bool = False,
     ) -> None:
@@ -36,7 +36,7 @@ class MixedReplay:
     def batches(self, count: int) -> list[dict[str, Tensor]]:
         """Return batches for a soft actor-critic, with ``demonstrated`` (n,)."""
         settings = self.settings
-        half = settings.batch // 2 if len(self.prior) or self._corrected() else 0
+        half = settings.batch // 2 if self._shown() or self._corrected() else 0
         own = self._drawn(self.own, count * (settings.batch - half), settings.hindsight, 0.0)
         if not half:  # no demonstrations yet
             return dealt(own, count)
@@ -49,10 +49,11 @@ class MixedReplay:
     def shown(self, count: int, hindsight: float = 0.0) -> dict[str, Tensor]:
         """Return a batch of demonstrations, then corrections, in proportion to their numbers."""
         corrected = self._corrected()
-        some = round(count * corrected / (corrected + len(self.prior)))
+        some = round(count * corrected / (corrected + self._shown()))
         right = 0.0 if self.unrewarded else 1.0
         if self.corrections is not None and some == count:
             return self._drawn(self.corrections, count, 0.0, right)
+        assert self.prior is not None
         batch = self._drawn(self.prior, count - some, hindsight, 1.0)
         if self.unrewarded:
             batch["reward"].zero_()
@@ -69,6 +70,9 @@ class MixedReplay:
         """Restore the state that :meth:`state_dict` returned."""
         for name, replay in self._all().items():
             replay.load_state_dict(state[name])
+
+    def _shown(self) -> int:
+        return len(self.prior) if self.prior is not None else 0
 
     def _corrected(self) -> int:
         return len(self.corrections) if self.corrections is not None else 0

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rlstack.errors import UserError
 from rlstack.schema import value
 from rlstack.tasks.core.learning_environment import LearningEnvironment
 from rlstack.training.algorithms.sac import SAC, SACSettings
@@ -42,9 +43,9 @@ class PriorSteps(SAC):
         self._pretrained = False
         self._replay_state: dict[str, Any] | None = None
 
-    def open(self, folder: Path | None) -> None:
+    def _prepare(self, folder: Path | None) -> None:
         """Open own and prior steps in a run's folder; existing ones are reused."""
-        super().open(folder)
+        super()._prepare(folder)
         self.replay = self._mixed_replay(self._open_prior(folder, torch.initial_seed() % 2**32), folder)
         if self._replay_state is not None:
             self.replay.load_state_dict(self._replay_state)
@@ -100,6 +101,11 @@ class RecordedSteps(PriorSteps):
     settings: RecordingSettings
 
     def __init__(self, settings: RecordingSettings, environment: LearningEnvironment) -> None:
+        if settings.apart:
+            raise UserError(
+                "algorithm_settings: apart: true is not allowed: what this algorithm learns beside the policy, a"
+                " separate learner does not: set false."
+            )
         check_recording(environment, settings.dataset)
         super().__init__(settings, environment)
 

@@ -3,13 +3,12 @@
 Luo et al., "Precise and Dexterous Robotic Manipulation via Human-in-the-Loop Reinforcement Learning" (arXiv
 2410.21845): an intervention replaces the action; all steps are experience, and those with an intervention are also
 demonstrations; reversing the gripper has a penalty. Theirs has a separate critic for the discrete gripper; here it is
-one of the actions. As there, one process can act and another learn (``apart``).
+one of the actions.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlstack.errors import UserError
 from rlstack.schema import value
 from rlstack.tasks.core.learning_environment import GoalStep, LearningEnvironment
 from rlstack.training.algorithm import IterationResult
@@ -25,11 +23,7 @@ from rlstack.training.algorithms.rlpd import RLPD, RLPDSettings
 from rlstack.training.demonstrations import DEMONSTRATIONS
 from rlstack.training.hindsight_replay import INTERVENTIONS, REPLAY, HindsightReplay, InterventionReplay
 from rlstack.training.intervention_strategies import Intervener, IntervenerSettings, Intervention, intervener_of
-from rlstack.training.learner_process import LearnerProcess
 from rlstack.training.mixed_replay import MixedReplay
-
-_WAIT_S = 0.005
-"""Time between polls of the learner."""
 
 _GRIPPER = "gripper"
 """Name of the action that closes the gripper; see :data:`rlstack.tasks.manipulator.trials.AXES`."""
@@ -45,15 +39,9 @@ class HILSERLSettings(RLPDSettings):
     gripper_penalty: float = value(0.02, at_least=0.0)
     """Penalty of reversing the gripper's command."""
     hindsight: float = value(0.0, at_least=0.0, at_most=1.0)
-    apart: bool = False
-    """Whether to learn in a separate process. If it dies, the robots finish their episodes and wait for its restart."""
-    lead: int = value(4, at_least=1)
-    """Largest number of iterations by which the robots may be ahead of that learner; large for real robots."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.apart and self.hindsight:
-            raise ValueError("hindsight: must be 0 with apart: the learner has no task to relabel goals with.")
         if not self.demonstrations and (self.cloning or self.cloning_end or self.pretraining):
             raise ValueError("demonstrations: 0 is not allowed with cloning or pretraining: there is nothing to clone.")
 
@@ -63,15 +51,13 @@ class HILSERL(RLPD):
 
     Settings = HILSERLSettings
     fine_tunes = ""
+    sources = (REPLAY, DEMONSTRATIONS, INTERVENTIONS)
     settings: HILSERLSettings
 
     def __init__(self, settings: HILSERLSettings, environment: LearningEnvironment) -> None:
         super().__init__(settings, environment)
         self.intervener: Intervener = intervener_of(settings.intervener, self.environment, torch.initial_seed() % 2**63)
         self.interventions: InterventionReplay | None = None
-        self.learner_process: LearnerProcess | None = None
-        self.extra_steps = 0
-        """Steps of all robots outside of iterations, to finish episodes after a learner died."""
         self._next: Intervention | None = None
         self._achieved = self.environment.achieved_goal()
         axes = getattr(environment.pipeline, "axes", ())
@@ -79,80 +65,25 @@ class HILSERL(RLPD):
         self._gripped = torch.zeros(environment.count)
         self._taken = 0.0
 
-    def open(self, folder: Path | None) -> None:
-        """Open steps, demonstrations and interventions in a run's folder, and start the learner if it is separate.
-
-        Raises:
-            UserError: A separate learner needs a folder.
-        """
-        super().open(folder)
-        if self.settings.apart:
-            if folder is None:
-                raise UserError("apart: true needs a run's folder, which robots and learner share.")
-            sources, seed = (REPLAY, DEMONSTRATIONS, INTERVENTIONS), torch.initial_seed() % 2**32
-            self.learner_process = LearnerProcess(folder, self.learner, self.settings, sources, self.unrewarded, seed)
-            self.learner_process.start()
-
     def iterate(self, done: float) -> IterationResult:
         """Step the robots and learn; raise ``NotFinite`` naming the term that is not finite."""
-        logged = self._wait_for_learner(done) if self.learner_process is not None else {}
         self._taken = 0.0
         result = super().iterate(done)
-        if self.learner_process is not None:
-            self.learner_process.report(self._steps, done)
-        losses = {f"loss/{name}": loss for name, loss in logged.items()}
-        intervened = {"train/intervened": self._taken / self.settings.rollout}
-        return replace(result, scalars={**result.scalars, **losses, **intervened})
-
-    def close(self) -> None:
-        """Stop a separate learner; it saves first."""
-        if self.learner_process is not None:
-            self.learner_process.close()
-
-    def _wait_for_learner(self, done: float) -> dict[str, float]:
-        """Wait for the learner, with all episodes finished if it died; load its latest policy."""
-        settings, learner = self.settings, self.learner_process
-        assert learner is not None
-        logged: dict[str, float] = {}
-        while True:
-            logged |= learner.take(self.learner.actor)
-            if not learner.running:
-                self._end_episodes()
-                learner.report(self._steps, done)
-                learner.start()
-            behind = settings.updates * (self._steps - settings.warm_up) - learner.updates
-            if behind <= settings.updates * settings.lead * self.steps_per_iteration:
-                return logged
-            time.sleep(_WAIT_S)
+        return replace(result, scalars={**result.scalars, "train/intervened": self._taken / self.settings.rollout})
 
     def _end_episodes(self) -> None:
-        """Let every robot finish its episode, and wait at the start of the next one until all have."""
-        if self._observation is None:  # none has begun
-            return
-        before, self._held = self._steps, self._begun
-        waited = torch.zeros_like(self._held)
-        while not self._held.all():
-            waited = waited | self._held
-            self._held = self._held | self._advance().done
-        self._held = torch.zeros_like(waited)
-        self.extra_steps += self._steps - before
-        if waited.any():
-            self.environment.restart(waited.nonzero().flatten())  # time passed for them while they waited
-            self._observation = self._next = None
-
-    def _batches(self, count: int) -> list[dict[str, Tensor]]:
-        return [] if self.learner_process is not None else super()._batches(count)
+        super()._end_episodes()
+        if self._observation is None:
+            self._next = None
 
     def state_dict(self) -> dict[str, Any]:
         """Return networks, optimisers, environment and random state; replayed steps stay in their files."""
-        own = {"intervener": self.intervener.state_dict(), "extra_steps": self.extra_steps}
-        return {**super().state_dict(), **own}
+        return {**super().state_dict(), "intervener": self.intervener.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state that :meth:`state_dict` returned."""
         super().load_state_dict(state)
         self.intervener.load_state_dict(state["intervener"])
-        self.extra_steps = state.get("extra_steps", 0)  # older runs lack it
         self._next = None
 
     def _action(self, observation: Tensor) -> Tensor:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from torch import Tensor
 
 from rlstack.schema import value
 from rlstack.tasks.core.learning_environment import LearningEnvironment, ScriptedEnvironment
-from rlstack.training.algorithm import IterationResult
 from rlstack.training.algorithms.sac import SACSettings
-from rlstack.training.demonstrations import DemonstrationSettings, open_demonstrations, scripted
-from rlstack.training.hindsight_replay import HindsightReplay
+from rlstack.training.demonstrations import DEMONSTRATIONS, DemonstrationSettings, open_demonstrations, scripted
+from rlstack.training.hindsight_replay import REPLAY, HindsightReplay
 from rlstack.training.prior_steps import PriorSteps
 
 
@@ -52,16 +52,10 @@ class RLPD(PriorSteps):
     settings: RLPDSettings
     environment: ScriptedEnvironment
     changeable = (*PriorSteps.changeable, "cloning", "cloning_end")
-    unrewarded = False
-    """Whether demonstrations have zero reward, whatever the task's rewards are."""
+    sources: ClassVar[tuple[str, ...]] = (REPLAY, DEMONSTRATIONS)
 
     def __init__(self, settings: RLPDSettings, environment: LearningEnvironment) -> None:
         super().__init__(settings, scripted(environment, type(self).__name__.lower()))
-
-    def iterate(self, done: float) -> IterationResult:
-        """Step the robots and learn; raise ``NotFinite`` naming the term that is not finite."""
-        self._cloning = self.settings.cloning_at(done)
-        return super().iterate(done)
 
     def _action(self, observation: Tensor) -> Tensor:
         return self.learner.act(observation) if self.settings.pretraining else super()._action(observation)

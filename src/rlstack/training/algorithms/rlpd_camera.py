@@ -32,6 +32,11 @@ class RLPDCameraSettings(RLPDSettings):
     encoder: EncoderSettings = field(default_factory=EncoderSettings)
     """Settings of that run's encoder."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.apart and self.hindsight:
+            raise ValueError("hindsight: must be 0 with apart: the learner has no encoder to relabel goals with.")
+
 
 class RLPDCamera(RLPD):
     """See :class:`rlstack.training.algorithms.rlpd.RLPD`.

@@ -1,12 +1,14 @@
 """Soft actor-critic with automatic temperature and hindsight replay.
 
 Haarnoja et al., "Soft Actor-Critic Algorithms and Applications" (arXiv 1812.05905); Andrychowicz et al., "Hindsight
-Experience Replay" (arXiv 1707.01495).
+Experience Replay" (arXiv 1707.01495). One process can move the robots and another learn (``apart``), as in Luo et al.,
+"Precise and Dexterous Robotic Manipulation via Human-in-the-Loop Reinforcement Learning" (arXiv 2410.21845).
 """
 
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +22,7 @@ from rlstack.schema import value
 from rlstack.tasks.core.learning_environment import GoalEnvironment, GoalStep, LearningEnvironment, failed
 from rlstack.training.algorithm import Actor, IterationResult, RolloutTotals, check_finite, check_observation
 from rlstack.training.hindsight_replay import REPLAY, HindsightReplay, dealt
+from rlstack.training.learner_process import LearnerProcess
 from rlstack.training.soft_actor_critic import CHANGEABLE, SoftActorCriticLearner, SoftActorCriticSettings
 
 
@@ -41,10 +44,21 @@ class SACSettings(SoftActorCriticSettings):
     """Steps of n-step targets; more learns faster, but with bias."""
     capacity: int = value(1_000_000, at_least=1000)
     """Most stored steps."""
+    apart: bool = False
+    """Whether to learn in a separate process, on a core of its own, while the robots go on. If it dies, the robots
+    finish their episodes and wait for its restart."""
+    lead: int = value(4, at_least=1)
+    """Largest number of iterations by which the robots may be ahead of that learner; large for real robots."""
+
+    def cloning_at(self, done: float) -> float:
+        """Return the weight of a behaviour-cloning loss after a share of the run, 0 to 1."""
+        return 0.0
 
 
 _AT_ONCE = 16
 """Batches sampled together, which costs little more than one."""
+_WAIT_S = 0.005
+"""Time between polls of a separate learner."""
 
 
 class SAC:
@@ -58,6 +72,10 @@ class SAC:
     needs_gradients = False
     fine_tunes: ClassVar[str] = "run"
     changeable: ClassVar[tuple[str, ...]] = (*CHANGEABLE, "updates", "actor_every", "hindsight", "ahead")
+    unrewarded = False
+    """Whether demonstrations have zero reward, whatever the task's rewards are."""
+    sources: ClassVar[tuple[str, ...]] = (REPLAY,)
+    """Folders in a run's folder with own steps, demonstrations and corrections, for a separate learner."""
 
     def __init__(self, settings: SACSettings, environment: LearningEnvironment) -> None:
         task = environment.task
@@ -90,12 +108,30 @@ class SAC:
         """Whether the policy acts in the warm-up, too: it is another run's."""
         self._cloning = 0.0
         """Weight of the behaviour-cloning loss."""
+        self.learner_process: LearnerProcess | None = None
+        self.extra_steps = 0
+        """Steps of all robots outside of iterations, to finish episodes after a learner died."""
 
     def open(self, folder: Path | None) -> None:
-        """Open the steps in a run's folder; None: in a temporary one."""
-        self._experience = self._kept(folder, REPLAY, self.settings.capacity)
-        if self._drawn is not None:
-            self._experience.load_state_dict(self._drawn)
+        """Open the steps in a run's folder, None: in a temporary one, and start the learner if it is separate.
+
+        Raises:
+            UserError: A separate learner needs a folder.
+        """
+        if self.settings.apart and folder is None:
+            raise UserError("apart: true needs a run's folder, which robots and learner share.")
+        self._prepare(folder)
+        if self.settings.apart and folder is not None:
+            seed = torch.initial_seed() % 2**32
+            self.learner_process = LearnerProcess(
+                folder, self.learner, self.settings, self.sources, self.unrewarded, seed
+            )
+            self.learner_process.start()
+
+    def close(self) -> None:
+        """Stop a separate learner; it saves first."""
+        if self.learner_process is not None:
+            self.learner_process.close()
 
     def iterate(self, done: float) -> IterationResult:
         """Step the robots and learn; raise ``NotFinite`` naming the term that is not finite."""
@@ -103,6 +139,8 @@ class SAC:
             self.open(None)
         assert self._experience is not None
         environment, settings = self.environment, self.settings
+        self._cloning = settings.cloning_at(done)
+        apart = self._wait_for_learner(done) if self.learner_process is not None else {}
         environment.set_progress(done)
         if self._observation is None:  # at the start or after resuming, when stored steps end earlier
             self._observation = environment.observe()[0].clone()
@@ -111,14 +149,16 @@ class SAC:
         logged: dict[str, Tensor] = {}
         for _ in range(settings.rollout):
             totals.add(self._advance())
-            if self._steps > settings.warm_up:
+            if self.learner_process is None and self._steps > settings.warm_up:
                 self._owed += settings.updates * environment.count
             while self._owed >= 1.0:
                 count = min(int(self._owed), _AT_ONCE)
                 self._owed -= count
                 for batch in self._batches(count):
                     logged.update(self._learn(batch))
-        losses = self.learner.check(logged)
+        if self.learner_process is not None:
+            self.learner_process.report(self._steps, done)
+        losses = {**self.learner.check(logged), **apart}
         scalars = {"train/success": totals.success, **{f"loss/{name}": loss for name, loss in losses.items()}}
         return totals.result(environment.task.rate_hz / settings.rollout, scalars)
 
@@ -147,6 +187,7 @@ class SAC:
             "updates": self._updates,
             "owed": self._owed,
             "able": self._able,
+            "extra_steps": self.extra_steps,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -155,9 +196,47 @@ class SAC:
         self.environment.load_state_dict(state["environment"])
         self._steps, self._updates, self._owed = state["steps"], state["updates"], state["owed"]
         self._drawn, self._able = state["experience"], state.get("able", False)
+        self.extra_steps = state.get("extra_steps", 0)  # older runs lack it
         if self._experience is not None and self._drawn is not None:
             self._experience.load_state_dict(self._drawn)
         self._observation = None
+
+    def _prepare(self, folder: Path | None) -> None:
+        """Open all steps, and learn what comes before the first one."""
+        self._experience = self._kept(folder, REPLAY, self.settings.capacity)
+        if self._drawn is not None:
+            self._experience.load_state_dict(self._drawn)
+
+    def _wait_for_learner(self, done: float) -> dict[str, float]:
+        """Wait for the learner, with all episodes finished if it died; take its policy, and return its losses."""
+        settings, learner = self.settings, self.learner_process
+        assert learner is not None
+        logged: dict[str, float] = {}
+        while True:
+            logged |= learner.take(self.learner.actor)
+            if not learner.running:
+                self._end_episodes()
+                learner.report(self._steps, done)
+                learner.start()
+            behind = settings.updates * (self._steps - settings.warm_up) - learner.updates
+            if behind <= settings.updates * settings.lead * self.steps_per_iteration:
+                return logged
+            time.sleep(_WAIT_S)
+
+    def _end_episodes(self) -> None:
+        """Let every robot finish its episode, and wait at the start of the next one until all have."""
+        if self._observation is None:  # none has begun
+            return
+        before, self._held = self._steps, self._begun
+        waited = torch.zeros_like(self._held)
+        while not self._held.all():
+            waited = waited | self._held
+            self._held = self._held | self._advance().done
+        self._held = torch.zeros_like(waited)
+        self.extra_steps += self._steps - before
+        if waited.any():
+            self.environment.restart(waited.nonzero().flatten())  # time passed for them while they waited
+            self._observation = None
 
     def _kept(self, folder: Path | None, name: str, capacity: int, lanes: int | None = None) -> HindsightReplay:
         where = None if folder is None else folder / name

@@ -56,9 +56,9 @@ class WSRL(SAC):
         super().__init__(settings, scripted(environment, type(self).__name__.lower()))
         self._pretrained = False
 
-    def open(self, folder: Path | None) -> None:
+    def _prepare(self, folder: Path | None) -> None:
         """Open the steps in a run's folder; pretrain, unless that is done."""
-        super().open(folder)
+        super()._prepare(folder)
         settings = self.settings
         if not self._pretrained:
             seed = torch.initial_seed() % 2**32
