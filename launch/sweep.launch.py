@@ -3,7 +3,7 @@
 Runs what `rlstack sweep` runs, without ROS nodes.
 """
 
-from rlstack.bringup.launch_file import Argument, LaunchFile, integer, optional, words
+from rlstack.bringup.launch_file import Argument, LaunchFile, boolean, integer, optional, words
 from rlstack.bringup.sweep.system import sweep_system
 
 LAUNCH_FILE = LaunchFile(
@@ -19,7 +19,11 @@ LAUNCH_FILE = LaunchFile(
         Argument("population", "Members of a population, with pbt and pb2.", "8", integer),
         Argument("generations", "Parts of a training after which members go on from better ones.", "10", integer),
         Argument("prune", "none or asha.", "none"),
+        Argument("figure", "What is compared, as in training.json.", "success"),
+        Argument("lower", "Whether a lower figure is better, such as an error.", "false", boolean),
+        Argument("constraint", "Bounds that the best one keeps: 'cpu_seconds<=60 lost<=0.1'.", "", words),
         Argument("jobs", "Trainings at a time; 0: as many as there are processors for.", "0", integer),
+        Argument("ray", "Address of a Ray cluster, such as local; empty: without Ray.", ""),
         Argument("out", "The sweep's folder; empty: the next free sweeps/<recipe>-NNN.", ""),
         Argument("resume", "Folder of a sweep to go on with; the recipe and what is varied are its own.", ""),
     ),

@@ -91,3 +91,20 @@ def test_a_machine_without_the_sweeps_folder_sends_the_run_back(tmp_path: Path) 
     sent = _train(job, job.recipe.read_text(), tmp_path, "another token")
     assert not job.folder.exists() and not job.log.exists()
     assert sent.status == 0 and {"run.log", "run/training.json", "run/policy.onnx"} <= set(sent.files)
+
+
+def test_a_population_needs_a_folder_that_all_machines_see(tmp_path: Path) -> None:
+    job = replace(short(tmp_path), until=0.5)
+    sent = _train(job, job.recipe.read_text(), tmp_path, "another token")
+    assert sent.status == 2 and b"a population goes on from checkpoints there" in sent.files["run.log"]
+
+
+def test_a_training_of_a_generation_stops_at_its_end_and_is_done_then(tmp_path: Path) -> None:
+    job = replace(short(tmp_path), until=0.5, begins=0.25)
+    assert job.command()[-5:] == ["--no-view", "--until", "0.5", "--out", str(job.folder)]
+    job.log.write_text(" 25%\n 40%\n")
+    assert job.share() == pytest.approx(0.6)
+    job.folder.mkdir()
+    for figures, done in (('{"until": 0.25}', False), ('{"until": 0.5}', True), ('{"finished": true}', True)):
+        (job.folder / "training.json").write_text(figures)
+        assert (job.figures() is not None) is done
