@@ -60,6 +60,8 @@ def test_a_pause_or_a_gap_keeps_the_shares_and_a_reset_forgets_them() -> None:
     found.observe(2.0, [9.0, -9.0, 9.0])
     found.drove(3.0, np.zeros(4))
     found.observe(3.0, [0.0, 0.0, 0.0])
+    found.observe(3.01, [1e200, 0.0, 0.0])
+    found.observe(3.02, [0.0, 0.0, 0.0])
     np.testing.assert_array_equal(found.shares, known)
     found.reset()
     np.testing.assert_array_equal(found.shares, 1.0)

@@ -24,6 +24,8 @@ LEAST = 0.3
 """Smallest share that is believed: with less, most quadrotors cannot hover."""
 LONGEST_GAP_S = 0.1
 """Rates farther apart than this tell nothing, and the observer begins anew."""
+MOST_RAD_S = 200.0
+"""Rates beyond this are of no robot in flight, and are not learned from."""
 LONGEST_MEMORY_S = 1.0
 """How old rates may be at most, as far as rotor speeds are remembered."""
 _LATE = 5.0
@@ -47,6 +49,8 @@ class RotorEffectiveness:
     def __init__(self, robot: Quadrotor, bandwidth_per_s: float) -> None:
         self._bandwidth = bandwidth_per_s
         self._inertia = np.array(robot.body.inertia_kg_m2)
+        x, y, z = robot.body.inertia_kg_m2
+        self._couples = np.array([y - z, z - x, x - y])
         self._model, self._file = robot.rotor_model, robot.thrust_factors
         self._turns, inverse = allocation(robot)[1:], inverse_allocation(robot)
         self._lift, self._from_torque = inverse[:, 0], inverse[:, 1:]
@@ -81,13 +85,18 @@ class RotorEffectiveness:
             late_s: By how much later than usual they come, s: what the estimate corrects must be slower than that.
         """
         measured, gap_s = np.asarray(rate, dtype=float), t - self._t
+        if math.hypot(*rate) > MOST_RAD_S:
+            self.pause()
+            return
         before, self._t = self._rate, t
         known = bool(self._drove) and self._drove[0][0] <= t - gap_s
         if before is None or not known or not 0.0 < gap_s <= LONGEST_GAP_S:
             self._rate = measured
             return
         thrust = self._mean_thrust(t - gap_s, t)
-        turn = self._turns @ (self.shares * thrust) - np.cross(before, self._inertia * before)
+        p, q, r = before.tolist()
+        # Euler's equations; np.cross takes as long as all else here
+        turn = self._turns @ (self.shares * thrust) + self._couples * (q * r, p * r, p * q)
         predicted = before + gap_s * turn / self._inertia
         innovation, pole = measured - predicted, math.exp(-gap_s / (1.0 / self._bandwidth + _LATE * late_s))
         self._rate = predicted + (1.0 - pole * pole) * innovation
