@@ -179,6 +179,15 @@ def _leader(example: str, folder: Path) -> None:
     schema.load(LeaderArm, yaml.safe_load(example), "leader.yaml")
 
 
+def _changes(example: str, folder: Path) -> None:
+    from rlstack.training.recipe import load_recipe
+    from rlstack.training.recipe_changes import read_changes
+
+    settings = load_recipe("quadrotor_hover").algorithm_settings
+    read = read_changes(yaml.safe_load(example)["changes"], "apg", settings, "quadrotor_hover")
+    assert len(read) == 2 and read[0].after < read[1].after
+
+
 READ: dict[str, Callable[[str, Path], None]] = {
     "docs/agent.md yaml 0": _places,
     "docs/import.md yaml 0": _mapping,
@@ -187,6 +196,7 @@ READ: dict[str, Callable[[str, Path], None]] = {
     "docs/physics.md yaml 1": _world,
     "docs/ros2.md yaml 0": _parameters,
     "docs/ros2.md yaml 1": _parameters,
+    "docs/sweep.md yaml 0": _changes,
     "docs/teleop.md yaml 0": _leader,
     "docs/teleop.md yaml 1": _leader,
     "docs/teleop.md yaml 2": _script,
