@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import yaml
 
 from rlstack.data.bags import write_bag
 from rlstack.data.lerobot import Dataset
+from rlstack.data.replay.storage import SPEC_FILE
 from rlstack.demonstrations.recording import Choice, record
 from rlstack.errors import UserError
 from rlstack.interfaces.instruction import encoded
@@ -22,7 +24,7 @@ from rlstack.tasks.catalog.arm_push import PushTask
 from rlstack.tasks.catalog.table_push import TablePushTask
 from rlstack.tasks.core.curriculum import SuccessCurriculum
 from rlstack.tasks.core.image_streams import CameraRange
-from rlstack.training.algorithms.vla_dagger import VLADAgger, VLADAggerSettings
+from rlstack.training.algorithms.vla_dagger import VLADAgger, VLADAggerSettings, shown_by
 from rlstack.training.algorithms.vla_grpo import VLAGRPO, VLAGRPOSettings
 from rlstack.training.algorithms.vla_ppo import VLAPPO, VLAPPOSettings
 from rlstack.training.algorithms.vla_rejection import VLARejection, VLARejectionSettings
@@ -33,6 +35,7 @@ from rlstack.training.language.actor import Seen
 from rlstack.training.language.network import NetworkSettings
 from rlstack.training.language.supervised import Known, Lesson
 from rlstack.training.recipe import load_recipe
+from rlstack.training.run_files import RECIPE
 from rlstack.training.run_folder import save_checkpoint
 from tests.support.arms import small_panda
 
@@ -294,10 +297,35 @@ def test_an_expert_corrects_the_policys_own_trials_and_a_run_resumes_exactly(tmp
     torch.testing.assert_close([*one.policy.parameters()], [*other.policy.parameters()])
     one.close()
     other.close()
+    fixed = VLADAgger(replace(settings, shift=0, brightness=0.0, fixed_eyes=True), environment())
+    fixed.open(None)
+    assert fixed.policy.grounded is not None
+    eyes, before = fixed.policy.grounded.eyesight(), [one.clone() for one in fixed.policy.trained()]
+    held = [one.clone() for one in eyes]
+    assert fixed.iterate(0.2).scalars.keys() == {
+        "train/success",
+        *(f"loss/{a}" for a in ("actions", "labels", "stills_labels")),
+    }
+    assert all(map(torch.equal, eyes, held)) and not any(map(torch.equal, fixed.policy.trained(), before))
+    fixed.close()
+    with pytest.raises(UserError, match="fixed_eyes"):
+        VLADAgger(replace(settings, fixed_eyes=True), environment())
     for folder in (demonstrations.FOLDER, corrections.FOLDER):
         shutil.rmtree(run / folder)
-    with pytest.raises(UserError, match=r"the demonstrations in .* are gone"):
+    with pytest.raises(UserError, match=r"the demonstrations of .* are gone"):
         other.open(copied)
+
+
+def test_a_run_learns_from_all_runs_before_it(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first / demonstrations.FOLDER, second / corrections.FOLDER):
+        folder.mkdir(parents=True)
+        (folder / SPEC_FILE).touch()
+    recipe = yaml.safe_load(Path("policies/table_suite_dagger.yaml").read_text())
+    recipe["algorithm_settings"]["pretrained"] = str(first)
+    (second / RECIPE).write_text(yaml.safe_dump(recipe))
+    assert shown_by(str(second)) == [second / corrections.FOLDER, first / demonstrations.FOLDER]
+    assert shown_by("") == shown_by(str(tmp_path / "policy.onnx")) == []
 
 
 def test_one_policy_learns_the_whole_suite_and_goes_on_by_trying(tmp_path: Path) -> None:

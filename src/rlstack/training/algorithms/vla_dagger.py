@@ -27,6 +27,8 @@ from rlstack.training.language.corrections import Corrections, mixed
 from rlstack.training.language.fine_tuning import FineTuning, FineTuningSettings
 from rlstack.training.language.rollouts import reward_of
 from rlstack.training.language.supervised import Known, Lesson, Supervised, SupervisedSettings
+from rlstack.training.run_files import RECIPE
+from rlstack.training.run_folder import recipe_of
 
 _GUESSED_BY = 1024
 """Largest number of own chunks by which the first guess of labels is found."""
@@ -48,6 +50,8 @@ class VLADAggerSettings(SupervisedSettings, FineTuningSettings):
     demonstrated: float = value(0.5, at_least=0.0, at_most=1.0)
     """Share of each batch that is of the run to go on from, if it has some: its demonstrations, and its own trials'
     corrections."""
+    fixed_eyes: bool = False
+    """Whether what is seen in images stays as it is; updates then take half the time."""
     capacity: int = value(50_000, at_least=1000)
     """Most chunks of own trials that are kept, with an image for each camera; the oldest are overwritten."""
 
@@ -68,6 +72,12 @@ class VLADAgger(FineTuning):
         self.settings = settings
         self._longest = -(-environment.task.steps // settings.chunk)
         self.steps_per_iteration = environment.count * environment.task.steps
+        if settings.fixed_eyes:
+            if settings.shift or settings.brightness or settings.checkpoint.folder:
+                raise UserError(
+                    "algorithm_settings: fixed_eyes: true is not allowed with shift, brightness or a checkpoint."
+                )
+            self.policy.fix_eyes()
         self.learner = Supervised(settings, self.policy, self.generator, demonstrations.labels_size(environment))
         self.environment.autoreset = False
         self.own: Corrections | None = None
@@ -81,14 +91,13 @@ class VLADAgger(FineTuning):
         super().open(folder)
         settings = self.settings
         self.own = Corrections(self.environment, self.policy, settings.capacity, folder)
-        before = [Path(settings.pretrained) / name for name in (demonstrations.FOLDER, corrections.FOLDER)]
-        shown = [one for one in before if (one / SPEC_FILE).is_file()]
+        shown = shown_by(settings.pretrained)
         if settings.demonstrated and shown:
             self._shown = demonstrations.ChunkReplay(shown, self.policy)
         elif self._had_shown:
             raise UserError(
-                f"algorithm_settings: pretrained: the demonstrations in {before[0]} are gone, from which this run"
-                " learns: restore them, or go on without them with demonstrated: 0."
+                f"algorithm_settings: pretrained: the demonstrations of {settings.pretrained} are gone, from which this"
+                " run learns: restore them, or go on without them with demonstrated: 0."
             )
         self._had_shown = self._shown is not None
 
@@ -174,6 +183,17 @@ class VLADAgger(FineTuning):
         super().load_state_dict(state)
         self.learner.load_state_dict(state["learner"])
         self._begun, self._had_shown = state["begun"], state["had_shown"]
+
+
+def shown_by(run: str) -> list[Path]:
+    """Return the folders of demonstrations and corrections of a run, and of those that it went on from."""
+    found = list[Path]()
+    while run and Path(run).is_dir():
+        before = [Path(run) / name for name in (demonstrations.FOLDER, corrections.FOLDER)]
+        found += [one for one in before if (one / SPEC_FILE).is_file()]
+        whole = (Path(run) / RECIPE).is_file()
+        run = getattr(recipe_of(Path(run)).algorithm_settings, "pretrained", "") if whole else ""
+    return found
 
 
 def _means(losses: list[dict[str, Tensor]], prefix: str = "") -> dict[str, float]:

@@ -153,6 +153,7 @@ class Supervised:
                 images=augmented(seen.images, settings.shift, settings.brightness, self.generator),
                 tokens=with_strange(seen.tokens, settings.strange if grounded else 0.0, self.generator, self._loose),
             )
+            seen = self.actor.sighted(seen)
             loss, losses = torch.zeros(()), dict[str, Tensor]()
             place: Placed | None = None
             with reduced(settings.precision):
@@ -167,7 +168,7 @@ class Supervised:
             if self._guess is not None and known is not None and grounded and place:
                 where = (self._guess(torch.relu(place.feature.float())) - known.offsets).abs().mean()
                 loss, losses["labels"] = loss + settings.labels * where, where.detach()
-                if known.places is not None:
+                if known.places is not None and place.maps:
                     shown = unlike(grounded, place.maps, known.places)
                     loss, losses["places"] = loss + settings.places * shown, shown.detach()
             (loss / settings.accumulated).backward()  # type: ignore[no-untyped-call]
