@@ -25,6 +25,22 @@ def test_each_stage_says_how_far_it_is_and_what_is_left(monkeypatch: pytest.Monk
     assert said == ["learning: 50/100", "learning: 75/100, about 10 s left", "trials: 0/100"]
 
 
+def test_what_runs_in_part_counts_for_the_estimate_and_the_end_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("rlstack.progress.time.monotonic", lambda: now[0])
+    said: list[str] = []
+    lines = StageLines(said.append)
+    for at, done in ((0.0, 0.0), (10.0, 0.5), (12.0, 0.6), (40.0, 1.9), (42.0, 2.0), (42.1, 2.0), (60.0, 2.0)):
+        now[0] = at
+        lines("trials", done, 2)
+    assert said == [
+        "trials: 0/2",
+        "trials: 0/2, about 30 s left",
+        "trials: 1/2, about 2 s left",
+        "trials: 2/2, about 0 s left",
+    ]
+
+
 def test_a_stage_that_is_over_soon_is_not_mentioned(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr("rlstack.progress.time.monotonic", lambda: now[0])

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-OnStage = Callable[[str, int, int], None]
-"""Takes the name of a stage, what is done of it, and of how much."""
+OnStage = Callable[[str, float, int], None]
+"""Takes the name of a stage, what is done of it, and of how much; something may be done in part."""
 
 AFTER_S = 5.0
 """Time after which a reader wants to know what is going on."""
@@ -40,22 +40,22 @@ class StageLines:
 
     def __init__(self, say: Callable[[str], None] = say, every_s: float = EVERY_S, after_s: float = 0.0) -> None:
         self._say, self._every_s, self._after_s = say, every_s, after_s
-        self._stage, self._first, self._begun_s, self._due_s = "", 0, 0.0, 0.0
-        self._said = False
+        self._stage, self._first, self._begun_s, self._due_s = "", 0.0, 0.0, 0.0
+        self._said = self._over = False
 
-    def __call__(self, stage: str, done: int, count: int) -> None:
+    def __call__(self, stage: str, done: float, count: int) -> None:
         """Take the progress of a stage."""
         now = time.monotonic()
         if stage != self._stage:
             self._stage, self._first, self._begun_s, self._due_s = stage, done, now, now + self._after_s
-            self._said = not self._after_s
-        if now < self._due_s and not (done >= count and self._said):
+            self._said, self._over = not self._after_s, False
+        if self._over or (now < self._due_s and not (done >= count and self._said)):
             return
-        self._due_s, self._said = now + self._every_s, True
+        self._due_s, self._said, self._over = now + self._every_s, True, done >= count
         left = ""
-        if done > self._first:
+        if self._first < done < count:
             left = f", about {duration((now - self._begun_s) / (done - self._first) * (count - done))} left"
-        self._say(f"{stage}: {done}/{count}{left}")
+        self._say(f"{stage}: {int(done)}/{count}{left}")
 
 
 @contextmanager

@@ -7,12 +7,14 @@ import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import tyro
 
 from rlstack.errors import UserError
+from rlstack.progress import StageLines
 
 if TYPE_CHECKING:
     from rlstack.bringup.sweep.plan import Plan
@@ -207,14 +209,14 @@ def _trials(folder: Path, plan: Plan, workers: Workers) -> _Found:
     """Do the trials of a sweep and the test, and write their report."""
     from rlstack.bringup.sweep.comparison import compare_best
     from rlstack.bringup.sweep.report import table, write_report
-    from rlstack.bringup.sweep.trials import ProgressLines, Trials
+    from rlstack.bringup.sweep.trials import Trials
 
     trials = Trials(folder, plan, workers)
-    outcomes = trials.run(plan.trials, ProgressLines("trials"))
+    outcomes = trials.run(plan.trials, partial(StageLines(), "trials"))
     best, test = trials.best(), None
     write_report(folder, plan, outcomes, best, None, trials.study.importances())
     if best is not None and plan.tests:
-        test = compare_best(folder, plan, best, workers, ProgressLines("test, trainings"))
+        test = compare_best(folder, plan, best, workers, partial(StageLines(), "test, trainings"))
         write_report(folder, plan, outcomes, best, test, trials.study.importances())
     return _Found(table(plan, outcomes, test), best is not None)
 
@@ -224,15 +226,14 @@ def _population(folder: Path, plan: Plan, workers: Workers) -> _Found:
     from rlstack.bringup.sweep.comparison import compare_best
     from rlstack.bringup.sweep.population import Population
     from rlstack.bringup.sweep.population_report import table, write_population
-    from rlstack.bringup.sweep.trials import ProgressLines
 
     population = Population(folder, plan, workers)
-    past = population.run(ProgressLines("parts of trainings"))
+    past = population.run(partial(StageLines(), "parts of trainings"))
     first, test = population.best(), None
     best = None if first is None else population.as_outcome(first)
     write_population(folder, plan, past, best, None)
     if best is not None and plan.tests:
-        test = compare_best(folder, plan, best, workers, ProgressLines("test, trainings"))
+        test = compare_best(folder, plan, best, workers, partial(StageLines(), "test, trainings"))
         write_population(folder, plan, past, best, test)
     return _Found(table(plan, past, test), best is not None)
 

@@ -18,7 +18,6 @@ from rlstack.bringup.sweep.study import STUDY, Study, best_of
 from rlstack.bringup.sweep.training_job import TRIES, TRIES_OF_KILLED, USER_ERROR, Job, Workers
 from rlstack.errors import UserError
 from rlstack.files import write_atomically, write_json
-from rlstack.progress import EVERY_S, duration, say
 from rlstack.training.recipe import Recipe, recipe_to_yaml
 
 _WAIT_S = 0.1
@@ -32,32 +31,6 @@ _HOPELESS = 3
 
 OnDone = Callable[[float, int], None]
 """Takes how many are done, those that run in part, of how many; it is called often."""
-
-
-class ProgressLines:
-    """Says at times how far something is, with an estimate of what is left.
-
-    Args:
-        what: Such as ``trials``.
-        say: Takes a line.
-    """
-
-    def __init__(self, what: str, say: Callable[[str], None] = say) -> None:
-        self._what, self._say = what, say
-        self._begun_s = self._said_s = time.monotonic()
-        self._first: float | None = None
-        self._done = 0.0
-
-    def __call__(self, done: float, count: int) -> None:
-        """Take the progress."""
-        now = time.monotonic()
-        self._first = done if self._first is None else self._first
-        if now - self._said_s < EVERY_S and not int(done) > int(self._done):
-            return
-        self._said_s, self._done, left = now, done, ""
-        if done > self._first:
-            left = f", about {duration((now - self._begun_s) / (done - self._first) * (count - done))} left"
-        self._say(f"{self._what}: {int(done)}/{count}{left}")
 
 
 @dataclass
