@@ -37,7 +37,7 @@ def test_what_runs_in_part_counts_for_the_estimate_and_the_end_is_said_once(monk
         "trials: 0/2",
         "trials: 0/2, about 30 s left",
         "trials: 1/2, about 2 s left",
-        "trials: 2/2, about 0 s left",
+        "trials: 2/2",
     ]
 
 
