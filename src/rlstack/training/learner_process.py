@@ -7,6 +7,7 @@ to ``learner/``. So either may die at any moment, and both resume from these fil
 from __future__ import annotations
 
 import importlib
+import math
 import os
 import signal
 import subprocess
@@ -28,7 +29,7 @@ from rlstack.robots import load_robot
 from rlstack.tasks.core.learning_environment import GoalEnvironment
 from rlstack.training.algorithm import NotFinite
 from rlstack.training.hindsight_replay import ReplaySampler
-from rlstack.training.mixed_replay import MixedReplay
+from rlstack.training.mixed_replay import AT_ONCE, MixedReplay
 from rlstack.training.recipe import read_recipe
 from rlstack.training.run_files import RECIPE
 from rlstack.training.run_folder import save_state
@@ -191,15 +192,18 @@ def learn(folder: Path, parent: int) -> None:
             folder / _STATE, {"learner": learner.state_dict(), "updates": updates, "lessons": replay.state_dict()}
         )
 
+    batches: list[dict[str, torch.Tensor]] = []
     while not stop.is_set():
         steps, done = _progress(folder)
-        if updates >= settings.updates * (steps - settings.warm_up):
+        owed = settings.updates * (steps - settings.warm_up) - updates
+        if owed <= 0.0:
             time.sleep(_IDLE_S)
         else:
             try:
-                (batch,) = replay.batches(1)
+                batches = batches or replay.batches(min(math.ceil(owed), AT_ONCE))
             except Overwritten:
                 continue
+            batch = batches.pop()
             logged.update(learner.update_critics(batch))
             updates += 1
             if updates % settings.actor_every == 0:

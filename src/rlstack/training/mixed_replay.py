@@ -9,6 +9,9 @@ from torch import Tensor
 
 from rlstack.training.hindsight_replay import ReplaySampler, dealt
 
+AT_ONCE = 16
+"""Batches sampled together, which costs little more than one."""
+
 
 class MixedReplay:
     """Draws batches for RLPD and its variants.

@@ -23,6 +23,7 @@ from rlstack.tasks.core.learning_environment import GoalEnvironment, GoalStep, L
 from rlstack.training.algorithm import Actor, IterationResult, RolloutTotals, check_finite, check_observation
 from rlstack.training.hindsight_replay import REPLAY, HindsightReplay, dealt
 from rlstack.training.learner_process import LearnerProcess
+from rlstack.training.mixed_replay import AT_ONCE
 from rlstack.training.soft_actor_critic import CHANGEABLE, SoftActorCriticLearner, SoftActorCriticSettings
 
 
@@ -55,8 +56,6 @@ class SACSettings(SoftActorCriticSettings):
         return 0.0
 
 
-_AT_ONCE = 16
-"""Batches sampled together, which costs little more than one."""
 _WAIT_S = 0.005
 """Time between polls of a separate learner."""
 
@@ -152,7 +151,7 @@ class SAC:
             if self.learner_process is None and self._steps > settings.warm_up:
                 self._owed += settings.updates * environment.count
             while self._owed >= 1.0:
-                count = min(int(self._owed), _AT_ONCE)
+                count = min(int(self._owed), AT_ONCE)
                 self._owed -= count
                 for batch in self._batches(count):
                     logged.update(self._learn(batch))
