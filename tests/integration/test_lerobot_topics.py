@@ -36,9 +36,7 @@ def test_another_program_s_loop_moves_an_arm_through_its_guard() -> None:
                 robot.send({**begun, "gripper.pos": math.nan})
             with pytest.raises(UserError, match=r"An action has gripper.pos, and the robot takes shoulder_pan.pos"):
                 robot.send({"gripper.pos": 1.0})
-            rival = TopicRobot("so100", timeout_s=5.0)
-            with pytest.raises(UserError, match="Another program commands /so100/policy/cmd/joints already"):
-                rival.connect()
+            assert "Another program commands /so100/policy/cmd/joints already" in _refused(TopicRobot("so100"))
             up.until("policy -> hold")  # nothing has come since
             up.interrupt(up.nodes())
             time.sleep(1.6)
@@ -48,6 +46,17 @@ def test_another_program_s_loop_moves_an_arm_through_its_guard() -> None:
             robot.disconnect()
     with pytest.raises(UserError, match="not connected"):
         robot.observation()
+
+
+def _refused(rival: TopicRobot) -> str:
+    """Return why a second program may not connect; it tries again where the machine was too busy to find the first."""
+    for _ in range(3):
+        try:
+            rival.connect()
+        except UserError as error:
+            return str(error)
+        rival.disconnect()
+    return ""
 
 
 def test_a_policy_on_a_server_moves_an_arm_until_the_server_is_gone(listener: Listener) -> None:

@@ -29,8 +29,9 @@ from rlstack.robots import load_robot
 
 IMAGE_AGE_S = 1.0
 """Age from which an image counts as missing."""
-DISCOVERY_S = 1.0
-"""Time for which another program that commands the robot is looked for: it may be found later than the robot is."""
+DISCOVERY_S = 3.5
+"""Time for which another program that commands the robot is looked for: it may be found later than the robot is. On a
+busy machine the first announcements of Fast DDS may be lost; from then on it announces every 3 s."""
 
 
 class TopicRobot:
