@@ -16,11 +16,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # The same examples in every run: whether a change may land must not depend on chance. "thorough" looks for new ones.
-settings.register_profile("quick", max_examples=40, derandomize=True)
-settings.register_profile("thorough", max_examples=1000)
+# How long an example takes says nothing where many tests share a machine.
+_at_any_pace = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", _at_any_pace, max_examples=40, derandomize=True)
+settings.register_profile("thorough", _at_any_pace, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))  # where a test does not say how many itself
 
 _DOMAINS = range(1, 101)  # above 101 a domain's ports lie among those that Linux hands out to anyone
