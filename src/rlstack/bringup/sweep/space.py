@@ -79,13 +79,11 @@ def setting_at(one: Range, share: float) -> Any:
     """Return the value of a setting at a share of its range, 0 to 1, with digits that a reader can use."""
     if one.values:
         return one.values[min(int(share * len(one.values)), len(one.values) - 1)]
-    if one.whole:  # each as often as the others, but for a logarithm
-        low, high = (one.low, one.high + 1.0) if not one.log else (one.low, one.high)
-    else:
-        low, high = one.low, one.high
-    value = low * (high / low) ** share if one.log else low + share * (high - low)
+    if one.whole and not one.log:  # each as often as the others
+        return int(min(math.floor(one.low + share * (one.high + 1.0 - one.low)), one.high))
+    value = one.low * (one.high / one.low) ** share if one.log else one.low + share * (one.high - one.low)
     if one.whole:
-        return int(min(max(round(value) if one.log else math.floor(value), one.low), one.high))
+        return int(min(max(round(value), one.low), one.high))
     return min(max(float(f"{value:.4g}"), one.low), one.high)
 
 

@@ -91,7 +91,15 @@ class Outcome:
 
 
 def job_of(folder: Path, name: str, recipe: Recipe[Any, Any], until: float = 1.0, begins: float = 0.0) -> Job:
-    """Return a training in a folder, whose recipe file is written if it is not there; see :class:`.Job`."""
+    """Return a training, whose recipe file is written if it is not there.
+
+    Args:
+        folder: Where its recipe file and its run's folder are.
+        name: Of both.
+        recipe: Its recipe, if that is not written yet.
+        until: Share of its steps after which it is done.
+        begins: Share of its steps that were done before.
+    """
     file = folder / f"{name}.yaml"
     if not file.is_file():
         write_atomically(file, recipe_to_yaml(recipe))
