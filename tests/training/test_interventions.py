@@ -15,9 +15,9 @@ from rlstack.errors import UserError
 from rlstack.training.algorithms.dagger import DAgger, DAggerSettings
 from rlstack.training.algorithms.hil_serl import HILSERL, HILSERLSettings
 from rlstack.training.algorithms.rlif import RLIF, RLIFSettings
+from rlstack.training.critics import Critics
 from rlstack.training.intervention_strategies import IntervenerSettings, ScriptedIntervener
 from rlstack.training.run_folder import save_checkpoint
-from rlstack.training.soft_actor_critic import Critics
 from tests.support.reaching import Reaching, success
 
 SMALL: dict[str, Any] = {"hidden": (16,), "batch": 32, "warm_up": 0, "demonstrations": 5, "critics": 2, "updates": 0.25}

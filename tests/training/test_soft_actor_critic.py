@@ -8,7 +8,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from rlstack.training.soft_actor_critic import Critics, SoftActorCriticLearner, SoftActorCriticSettings, SquashedActor
+from rlstack.training.critics import Critics
+from rlstack.training.optimisers import Adam, FusedAdam
+from rlstack.training.soft_actor_critic import SoftActorCriticLearner, SoftActorCriticSettings
+from rlstack.training.squashed_actor import SquashedActor
 
 
 def test_the_density_of_a_drawn_action_is_that_of_the_squashed_gaussian() -> None:
@@ -54,6 +57,87 @@ def test_an_ensemble_is_its_members_one_by_one(normalised: bool) -> None:
                 x = torch.relu(x)
         assert torch.allclose(values[member], x[:, 0], atol=1e-5)
     assert torch.equal(critics(seen, action, torch.tensor([2, 0])), values[[2, 0]])
+
+
+def _perturbed(module: torch.nn.Module) -> None:
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+
+
+def _by_hand(critics: Critics, x: torch.Tensor) -> torch.Tensor:
+    """Return the ensemble's values by operations that autograd derives."""
+    x = x.expand(critics.count, *x.shape)
+    for k, (weight, bias) in enumerate(zip(critics.weights, critics.biases)):
+        x = torch.baddbmm(bias, x, weight)
+        if k < len(critics.weights) - 1:
+            if critics.normalised:
+                x = torch.nn.functional.layer_norm(x, x.shape[-1:]) * critics.gains[k] + critics.shifts[k]
+            x = torch.relu(x)
+    return x.squeeze(-1)
+
+
+@pytest.mark.parametrize("normalised", [False, True])
+@pytest.mark.parametrize("hidden", [(8,), (8, 7)])
+def test_the_gradients_of_critics_are_those_of_autograd(normalised: bool, hidden: tuple[int, ...]) -> None:
+    torch.manual_seed(1)
+    critics = Critics(5, hidden, 3, normalised)
+    _perturbed(critics)
+    seen, action, target, weight = torch.randn(9, 3), torch.rand(9, 2), torch.randn(9), torch.rand(9)
+    x = torch.cat([seen, action], dim=1).requires_grad_()
+    expected = _by_hand(critics, x)
+    loss = (weight * (expected - target).square()).mean(dim=1).sum()
+    wanted = torch.autograd.grad(loss, [*critics.arrays(), x])
+    told, values = critics.learn(seen, action, target, weight)
+    torch.testing.assert_close(values, expected.detach())
+    torch.testing.assert_close(told, loss.detach())
+    for array, gradient in zip(critics.arrays(), wanted):
+        torch.testing.assert_close(array.grad, gradient)
+    seen.requires_grad_()
+    again = (weight * (critics(seen, action) - target).square()).mean(dim=1).sum()
+    found = torch.autograd.grad(again, [*critics.arrays(), seen])
+    for mine, theirs in zip(found, [*wanted[:-1], wanted[-1][:, :3]]):
+        torch.testing.assert_close(mine, theirs)
+    for least in (False, True):
+        value, slope = critics.slopes(seen.detach(), action, least)
+        own = _by_hand(critics, x)
+        best = own.amin(dim=0) if least else own.mean(dim=0)
+        torch.testing.assert_close(value, best.detach())
+        torch.testing.assert_close(slope, torch.autograd.grad(best.sum(), x)[0][:, 3:])
+
+
+@pytest.mark.parametrize(("critics", "cloning"), [(2, 0.0), (2, 4.0), (3, 0.0)])
+def test_the_gradient_of_the_policy_is_that_of_autograd(critics: int, cloning: float) -> None:
+    settings = SoftActorCriticSettings(hidden=(9, 8), critics=critics, layer_norm=True)
+    torch.manual_seed(2)
+    batch = {"observation": torch.randn(16, 3), "action": torch.rand(16, 2), "demonstrated": torch.arange(16) % 2}
+    gradients, logs = [], []
+    for penalty in (None, lambda: torch.zeros(())):  # with a further loss, autograd derives all
+        torch.manual_seed(3)
+        learner = SoftActorCriticLearner(settings, 3, 2, torch.Generator().manual_seed(0))
+        _perturbed(learner.actor)
+        logs.append(learner.update_actor(batch, cloning, penalty))
+        gradients.append([parameter.grad for parameter in learner.actor.parameters()])
+    assert logs[0].keys() == logs[1].keys()
+    for mine, theirs in zip([*gradients[0], *logs[0].values()], [*gradients[1], *logs[1].values()]):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
+
+
+def test_the_fused_optimiser_takes_the_same_steps_and_goes_on_from_its_state() -> None:
+    torch.manual_seed(4)
+    start, gradients = torch.randn(5, 3), torch.randn(6, 5, 3)
+    usual, fused = torch.nn.Parameter(start.clone()), torch.nn.Parameter(start.clone())
+    optimisers = Adam([usual], lr=0.1, fused=True), FusedAdam([fused], 0.1)
+    for k, gradient in enumerate(gradients):
+        for parameter in (usual, fused):
+            parameter.grad = gradient.clone()
+        if k == 3:
+            state = optimisers[1].state_dict()
+            optimisers = optimisers[0], FusedAdam([fused], 0.1)
+            optimisers[1].load_state_dict(state)
+        for optimiser in optimisers:
+            optimiser.step()
+        assert torch.equal(usual, fused)
 
 
 def test_values_come_to_what_the_rewards_add_up_to() -> None:

@@ -17,7 +17,7 @@ from torch import Tensor
 from rlstack.errors import UserError
 from rlstack.schema import value
 from rlstack.tasks.core.learning_environment import ScriptedEnvironment
-from rlstack.training.soft_actor_critic import Critics
+from rlstack.training.critics import Critics
 
 _ENDED = -1
 """Number of remaining steps after an intervention's last one."""

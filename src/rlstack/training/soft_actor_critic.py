@@ -9,21 +9,18 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import Tensor
 
 from rlstack.schema import value
-from rlstack.training.algorithm import Actor, check_finite, check_widths
-from rlstack.training.optimisers import Adam
-
-_LOG_STD = -5.0, 2.0
-"""Bounds of the logarithm of an action's standard deviation, before tanh; as in the authors' code of SAC."""
+from rlstack.training.algorithm import check_finite, check_widths
+from rlstack.training.critics import Critics
+from rlstack.training.optimisers import FusedAdam
+from rlstack.training.squashed_actor import SquashedActor
 
 _CONSERVATIVE_SAMPLES = 4
 """Sampled actions of each kind for conservative critics; 10 in Cal-QL."""
@@ -77,88 +74,6 @@ class SoftActorCriticSettings:
             )
 
 
-class SquashedActor(Actor):
-    """Dense layers and a tanh-squashed Gaussian; its mean when deployed.
-
-    Args:
-        inputs: Observation columns.
-        actions: Number of actions.
-        hidden: Widths of the layers.
-    """
-
-    def __init__(self, inputs: int, actions: int, hidden: Sequence[int]) -> None:
-        super().__init__()
-        widths = [inputs, *hidden]
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
-        self.mean, self.spread = nn.Linear(widths[-1], actions), nn.Linear(widths[-1], actions)
-
-    def forward(self, observation: Tensor, memory: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the mean action (batch, actions), squashed, and an empty hidden state."""
-        return torch.tanh(self.mean(self._features(observation))), {}
-
-    def sample(self, observation: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-        """Return sampled actions (batch, actions) and their log-probabilities (batch,)."""
-        features = self._features(observation)
-        mean, low, high = self.mean(features), *_LOG_STD
-        log_std = low + 0.5 * (high - low) * (torch.tanh(self.spread(features)) + 1.0)
-        noise = torch.randn(mean.shape, generator=generator, device=mean.device)
-        raw = mean + noise * log_std.exp()
-        # the log of tanh's slope, in a form that does not overflow
-        slope = 2.0 * (math.log(2.0) - raw - functional.softplus(-2.0 * raw))
-        density = -0.5 * noise * noise - log_std - 0.5 * math.log(2.0 * math.pi) - slope
-        return torch.tanh(raw), density.sum(dim=-1)
-
-    def _features(self, observation: Tensor) -> Tensor:
-        x = observation
-        for layer in self.layers:
-            x = torch.relu(layer(x))
-        return x
-
-
-class Critics(nn.Module):
-    """An ensemble of critics as one batch of matrix products.
-
-    Args:
-        inputs: Columns of observation and action together.
-        hidden: Widths of the layers.
-        count: Number of critics.
-        normalised: Whether hidden layers have layer normalisation.
-    """
-
-    def __init__(self, inputs: int, hidden: Sequence[int], count: int, normalised: bool) -> None:
-        super().__init__()
-        self.count, self.normalised = count, normalised
-        widths = [inputs, *hidden, 1]
-        self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
-        for a, b in pairwise(widths):
-            bound = 1.0 / math.sqrt(a)  # as torch initialises linear layers
-            self.weights.append(nn.Parameter(torch.empty(count, a, b).uniform_(-bound, bound)))
-            self.biases.append(nn.Parameter(torch.empty(count, 1, b).uniform_(-bound, bound)))
-        shapes = [(count, 1, width) for width in hidden] if normalised else []
-        self.gains = nn.ParameterList(nn.Parameter(torch.ones(shape)) for shape in shapes)
-        self.shifts = nn.ParameterList(nn.Parameter(torch.zeros(shape)) for shape in shapes)
-
-    def forward(self, observation: Tensor, action: Tensor, members: Tensor | None = None) -> Tensor:
-        """Return values (members, batch) of all critics, or of those at the indices ``members``."""
-        x = torch.cat([observation, action], dim=-1)
-        weights = self._of(self.weights, members)
-        biases = self._of(self.biases, members)
-        gains, shifts = self._of(self.gains, members), self._of(self.shifts, members)
-        x = x.expand(len(weights[0]), *x.shape)
-        for k, (weight, bias) in enumerate(zip(weights, biases)):
-            x = torch.baddbmm(bias, x, weight)
-            if k == len(weights) - 1:
-                break
-            if self.normalised:
-                x = functional.layer_norm(x, x.shape[-1:]) * gains[k] + shifts[k]
-            x = torch.relu(x)
-        return x.squeeze(-1)
-
-    @staticmethod
-    def _of(arrays: nn.ParameterList, members: Tensor | None) -> list[Tensor]:
-        return list(arrays) if members is None else [array[members] for array in arrays]
-
-
 class SoftActorCriticLearner:
     """Policy, critics and temperature, with their updates from batches of steps.
 
@@ -184,9 +99,9 @@ class SoftActorCriticLearner:
         self.targets = copy.deepcopy(self.critics).requires_grad_(False)
         self.log_temperature = torch.tensor(math.log(settings.temperature), requires_grad=True)
         rate = settings.learning_rate
-        self._actor_optimiser = Adam(self.actor.parameters(), lr=rate, fused=True)
-        self._critics_optimiser = Adam(self.critics.parameters(), lr=rate, fused=True)
-        self._temperature_optimiser = Adam([self.log_temperature], lr=rate)
+        self._actor_optimiser = FusedAdam(self.actor.parameters(), rate)
+        self._critics_optimiser = FusedAdam(self.critics.parameters(), rate)
+        self._temperature_optimiser = FusedAdam([self.log_temperature], rate)
         self.change(settings)
 
     def change(self, settings: SoftActorCriticSettings) -> None:
@@ -220,27 +135,31 @@ class SoftActorCriticLearner:
         with torch.no_grad():
             after = batch["next_observation"]
             action, density = self.actor.sample(after, self.generator)
-            members = torch.randperm(settings.critics, generator=self.generator)[: settings.drawn_critics]
+            drawn = torch.randperm(settings.critics, generator=self.generator)[: settings.drawn_critics]
+            members = drawn if settings.drawn_critics < settings.critics else None  # the minimum of all has no order
             value = self.targets(after, action, members).amin(dim=0)
             if settings.entropy_backup:
                 value = value - self.log_temperature.exp() * density
             target = batch["reward"] + settings.gamma * batch["goes_on"] * value
             if settings.bounded:
                 target = target.clamp(-1.0 / (1.0 - settings.gamma), 0.0)
-        values = self.critics(batch["observation"], batch["action"])
-        error = (values - target).square()
-        if "weight" in batch:
-            error = batch["weight"] * error
-        loss = error.mean(dim=1).sum()
-        if penalty is not None:
-            loss = loss + penalty(values)
-        if conservative:
-            loss = loss + conservative * (self._conservative_value(batch) - values).mean(dim=1).sum()
-        self._critics_optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        if penalty is None and not conservative:
+            loss, values = self.critics.learn(batch["observation"], batch["action"], target, batch.get("weight"))
+        else:
+            values = self.critics(batch["observation"], batch["action"])
+            error = (values - target).square()
+            if "weight" in batch:
+                error = batch["weight"] * error
+            loss = error.mean(dim=1).sum()
+            if penalty is not None:
+                loss = loss + penalty(values)
+            if conservative:
+                loss = loss + conservative * (self._conservative_value(batch) - values).mean(dim=1).sum()
+            self._critics_optimiser.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
         self._critics_optimiser.step()
         with torch.no_grad():
-            torch._foreach_lerp_(list(self.targets.parameters()), list(self.critics.parameters()), settings.tau)
+            torch._foreach_lerp_(self.targets.arrays(), self.critics.arrays(), settings.tau)
         return {"critic": loss.detach() / settings.critics, "value": values.detach().mean()}
 
     def update_actor(
@@ -254,22 +173,27 @@ class SoftActorCriticLearner:
                 Learning with Demonstrations", arXiv 1709.10089, without their filter).
             penalty: Returns a further loss.
         """
-        observation = batch["observation"]
-        action, density = self.actor.sample(observation, self.generator)
-        values = self.critics(observation, action)
-        value = values.mean(dim=0) if self.settings.critics > 2 else values.amin(dim=0)
-        temperature = self.log_temperature.detach().exp()
-        loss = (temperature * density - value).mean()
+        observation, temperature = batch["observation"], self.log_temperature.detach().exp()
         logged = {}
-        if cloning:
-            logged = {"clone": self._cloning_loss(batch)}
-            loss = loss + cloning * logged["clone"]
-        if penalty is not None:
+        if penalty is None:
+            shown = (batch["action"], batch["demonstrated"] > 0.5) if cloning else None
+            improved = self.actor.learn(observation, self._slopes, temperature, self.generator, shown, cloning)
+            density, loss = improved.density, (temperature * improved.density - improved.value).mean()
+            if cloning:
+                logged = {"clone": improved.clone}
+                loss = loss + cloning * improved.clone
+            self._actor_optimiser.step()
+        else:
+            action, density = self.actor.sample(observation, self.generator)
+            values = self.critics(observation, action)
+            loss = (temperature * density - (values.amin(dim=0) if self._least else values.mean(dim=0))).mean()
+            if cloning:
+                logged = {"clone": self._cloning_loss(batch)}
+                loss = loss + cloning * logged["clone"]
             loss = loss + penalty()
-        self._improve_actor(loss)
+            self._improve_actor(loss)
         surplus = (-density.detach() - self.target_entropy).mean()
-        self._temperature_optimiser.zero_grad(set_to_none=True)
-        (self.log_temperature.exp() * surplus).backward()  # type: ignore[no-untyped-call]
+        self.log_temperature.grad = temperature * surplus  # of the temperature times the surplus
         self._temperature_optimiser.step()
         logged |= {"actor": loss, "entropy": -density.mean(), "temperature": temperature}
         return {name: number.detach() for name, number in logged.items()}
@@ -288,8 +212,17 @@ class SoftActorCriticLearner:
             parameter.grad = slope
         self._actor_optimiser.step()
 
+    @property
+    def _least(self) -> bool:
+        """Whether the policy maximises the least value of all critics, else their mean."""
+        return self.settings.critics <= 2
+
+    def _slopes(self, observation: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the value (batch,) that the policy maximises, and its gradient (batch, actions) by the action."""
+        return self.critics.slopes(observation, action, self._least)
+
     def _cloning_loss(self, batch: Mapping[str, Tensor]) -> Tensor:
-        """Return the mean squared error between the policy's mean and the demonstrated actions."""
+        """Return the squared error between the policy's mean and the demonstrated actions, over the batch's size."""
         rows = batch["demonstrated"] > 0.5
         own, _ = self.actor(batch["observation"][rows], {})
         return (own - batch["action"][rows]).square().sum() / len(rows)

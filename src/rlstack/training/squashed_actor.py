@@ -1,0 +1,131 @@
+"""The policy of soft actor-critic, with the gradient of its loss written out.
+
+Its layers are small, so that most of an update's time is what autograd and Python do about each operation. Sampling
+follows Haarnoja et al., "Soft Actor-Critic Algorithms and Applications" (arXiv 1812.05905).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from rlstack.training.algorithm import Actor
+
+_LOG_STD = -5.0, 2.0
+"""Bounds of the logarithm of an action's standard deviation, before tanh; as in the authors' code of SAC."""
+
+Slopes = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+"""Maps observation (batch, columns) and action (batch, actions) to a value (batch,) and its gradient by the action."""
+
+
+class Improved(NamedTuple):
+    """What a step of learning saw: log-probabilities (batch,), values (batch,) and the cloning loss ()."""
+
+    density: Tensor
+    value: Tensor
+    clone: Tensor
+
+
+class SquashedActor(Actor):
+    """Dense layers and a tanh-squashed Gaussian; its mean when deployed.
+
+    Args:
+        inputs: Observation columns.
+        actions: Number of actions.
+        hidden: Widths of the layers.
+    """
+
+    def __init__(self, inputs: int, actions: int, hidden: Sequence[int]) -> None:
+        super().__init__()
+        widths = [inputs, *hidden]
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
+        self.mean, self.spread = nn.Linear(widths[-1], actions), nn.Linear(widths[-1], actions)
+
+    def forward(self, observation: Tensor, memory: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the mean action (batch, actions), squashed, and an empty hidden state."""
+        return torch.tanh(self.mean(self._features(observation)[-1])), {}
+
+    def sample(self, observation: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
+        """Return sampled actions (batch, actions) and their log-probabilities (batch,)."""
+        features = self._features(observation)[-1]
+        mean, low, high = self.mean(features), *_LOG_STD
+        log_std = low + 0.5 * (high - low) * (torch.tanh(self.spread(features)) + 1.0)
+        noise = torch.randn(mean.shape, generator=generator, device=mean.device)
+        raw = mean + noise * log_std.exp()
+        return torch.tanh(raw), _density(noise, log_std, raw)
+
+    @torch.no_grad()
+    def learn(
+        self,
+        observation: Tensor,
+        slopes: Slopes,
+        temperature: Tensor,
+        generator: torch.Generator,
+        shown: tuple[Tensor, Tensor] | None = None,
+        cloning: float = 0.0,
+    ) -> Improved:
+        """Set the parameters' gradients of the mean of temperature times log-probability, minus value, and of cloning.
+
+        Args:
+            observation: (batch, columns).
+            slopes: The value of sampled actions, which is to grow.
+            temperature: () weight of the entropy.
+            generator: Draws actions.
+            shown: Demonstrated actions (batch, actions), and which are (batch,) bool.
+            cloning: Weight of the squared error of the mean actions to these, over the batch's size.
+        """
+        layers = self._features(observation)
+        mean, (low, high) = self.mean(layers[-1]), _LOG_STD
+        spread, half = torch.tanh(self.spread(layers[-1])), 0.5 * (high - low)
+        log_std = low + half * (spread + 1.0)
+        noise = torch.randn(mean.shape, generator=generator, device=mean.device)
+        deviation = noise * log_std.exp()
+        raw = mean + deviation
+        action = torch.tanh(raw)
+        value, slope = slopes(observation, action)
+        # tanh's slope is 1 - action^2, and that of the log-probability 2 action by the sample and -1 by log_std
+        by_mean = (temperature * 2.0 * action - slope * (1.0 - action * action)) / len(action)
+        by_spread = (by_mean * deviation - temperature / len(action)) * (half * (1.0 - spread * spread))
+        clone = temperature.new_zeros(())
+        if shown is not None:
+            deployed = torch.tanh(mean)
+            error = (deployed - shown[0]) * shown[1][:, None]
+            clone = error.square().sum() / len(action)
+            by_mean = by_mean + (2.0 * cloning / len(action)) * error * (1.0 - deployed * deployed)
+        _set(self.mean, layers[-1], by_mean)
+        _set(self.spread, layers[-1], by_spread)
+        g = torch.addmm(by_mean @ self.mean.weight, by_spread, self.spread.weight)
+        for k in reversed(range(len(self.layers))):
+            g = torch.ops.aten.threshold_backward(g, layers[k + 1], 0)
+            linear = self.layers[k]
+            assert isinstance(linear, nn.Linear)
+            _set(linear, layers[k], g)
+            if k:
+                g = g @ linear.weight
+        return Improved(_density(noise, log_std, raw), value, clone)
+
+    def _features(self, observation: Tensor) -> list[Tensor]:
+        """Return the observation and the outputs of all hidden layers."""
+        found = [observation]
+        for layer in self.layers:
+            found.append(torch.relu(layer(found[-1])))
+        return found
+
+
+def _density(noise: Tensor, log_std: Tensor, raw: Tensor) -> Tensor:
+    """Return the log-probabilities (batch,) of squashed samples."""
+    # the log of tanh's slope, in a form that does not overflow
+    slope = 2.0 * (math.log(2.0) - raw - functional.softplus(-2.0 * raw))
+    return (-0.5 * noise * noise - log_std - 0.5 * math.log(2.0 * math.pi) - slope).sum(dim=-1)
+
+
+def _set(linear: nn.Linear, below: Tensor, gradient: Tensor) -> None:
+    """Set the gradients of a layer's parameters."""
+    linear.weight.grad = gradient.T @ below
+    linear.bias.grad = gradient.sum(dim=0)
