@@ -1,12 +1,13 @@
 """What a sweep costs beside its trainings, and whether one that is killed again and again loses or repeats a trial.
 
-    python benchmarks/sweep.py [--trials 40] [--kills 50] [--jobs 2] [--ray] [--json FILE]
+    python benchmarks/sweep.py [--trials 200] [--killed-trials 40] [--kills 50] [--jobs 2] [--ray] [--whole FOLDER]
+        [--json FILE]
 
-The trainings are as short as they get: hover, one iteration of 8 robots. First the sweep runs undisturbed; then one
-with the same seed is killed (SIGKILL) at random moments, its driver or one of its trainings, and goes on with
-`--resume` each time. With --ray, the second one runs on a Ray cluster of this machine, and Ray's own processes are
-killed, too: its workers, the raylet and the store of the cluster's state. Its trials must have the same settings and
-the same figures, each told once.
+The trainings are as short as they get: hover, one iteration of 8 robots, 8 held-out episodes. First the sweep runs
+undisturbed; then one of its first trials, with the same seed, is killed (SIGKILL) at random moments, its driver or one
+of its trainings, and goes on with `--resume` each time. With --ray, the second one runs on a Ray cluster of this
+machine, and Ray's own processes are killed, too: its workers, the raylet and the store of the cluster's state. Its
+trials must have the same settings and the same figures, each told once.
 """
 
 from __future__ import annotations
@@ -22,8 +23,11 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from rlstack.training.recipe import load_recipe, recipe_to_yaml
 
 TICKS = os.sysconf("SC_CLK_TCK")
 WAIT_S = 2.0, 25.0
@@ -37,10 +41,19 @@ def start(folder: Path, trials: int, jobs: int, ray: bool = False) -> subprocess
     if (folder / "plan.json").is_file():
         words += ["--resume", str(folder), "--jobs", str(jobs)]
     else:
-        words += ["quadrotor_hover", "--vary", *VARY, "--set", "steps=512", "--trials", str(trials), "--tests", "0"]
-        words += ["--jobs", str(jobs), "--out", str(folder)]
+        words += [str(short_recipe(folder)), "--vary", *VARY]
+        words += ["--trials", str(trials), "--tests", "0", "--jobs", str(jobs), "--out", str(folder)]
     words += ["--ray", "local"] if ray else []
     return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def short_recipe(folder: Path) -> Path:
+    """Write a recipe whose trainings are as short as they get beside a sweep's folder, and return its file."""
+    recipe = load_recipe("quadrotor_hover")
+    recipe = replace(recipe, name="short", steps=512, selection=replace(recipe.selection, episodes=8))
+    file = folder.with_suffix(".yaml")
+    file.write_text(recipe_to_yaml(recipe))
+    return file
 
 
 def own_cpu_s(pid: int) -> float:
@@ -94,6 +107,7 @@ def undisturbed(folder: Path, trials: int, jobs: int) -> dict[str, float]:
         "until the first trial, s": (ready or begin) - begin,
         "sweep's own CPU-s": own,
         "sweep's own CPU-s a trial": own / trials,
+        "share of the trainings' CPU time": own / (used.children_user + used.children_system - own),
         "trainings' CPU-s": used.children_user + used.children_system - own,
     }
 
@@ -135,24 +149,30 @@ def trials_of(folder: Path) -> list[dict[str, Any]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, default=40)
+    parser.add_argument("--trials", type=int, default=200)
+    parser.add_argument("--killed-trials", type=int, default=40, help="of the sweep that is killed")
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0, help="of the kills")
     parser.add_argument("--ray", action="store_true", help="the sweep that is killed runs on Ray")
+    parser.add_argument("--whole", type=Path, help="keep the undisturbed sweep there, or take the one that is there")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     found: dict[str, Any] = {
         "machine": f"{platform.processor()}, {os.cpu_count()} processors",
         "trials": options.trials,
+        "killed trials": options.killed_trials,
     }
     with tempfile.TemporaryDirectory() as place:
-        whole, again = Path(place) / "whole", Path(place) / "again"
-        found["undisturbed"] = undisturbed(whole, options.trials, options.jobs)
-        print(json.dumps(found, indent=2), flush=True)
+        whole, again = options.whole or Path(place) / "whole", Path(place) / "again"
+        if not (whole / "sweep.json").is_file():
+            found["undisturbed"] = undisturbed(whole, options.trials, options.jobs)
+            print(json.dumps(found, indent=2), flush=True)
         if options.kills:
-            found["kills"] = killed(again, options.trials, options.jobs, options.kills, options.seed, options.ray)
-            ours, theirs = trials_of(again), trials_of(whole)
+            found["kills"] = killed(
+                again, options.killed_trials, options.jobs, options.kills, options.seed, options.ray
+            )
+            ours, theirs = trials_of(again), trials_of(whole)[: options.killed_trials]
             found["the same trials"] = sum(a == b for a, b in zip(ours, theirs)) if len(ours) == len(theirs) else 0
             print(json.dumps(found, indent=2), flush=True)
     if options.json:

@@ -28,6 +28,7 @@ FLOORS = {
             "machine",
             "processes",
             "progress",
+            "ray_cluster",
             "registry",
             "resources",
             "schema",

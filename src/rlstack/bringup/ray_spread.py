@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from rlstack.bringup.ray_cluster import connected
 from rlstack.errors import UserError
+from rlstack.ray_cluster import connected
 
 _WAIT_S = 0.5
 """Between two looks for Ctrl-C."""
@@ -55,7 +55,7 @@ def spread_over(address: str) -> Iterator[RaySpread | None]:
     """Yield what spreads calls over a Ray cluster; None if there is no address.
 
     Raises:
-        UserError: See :func:`rlstack.bringup.ray_cluster.connected`.
+        UserError: See :func:`rlstack.ray_cluster.connected`.
     """
     if not address:
         yield None

@@ -151,6 +151,18 @@ class RolloutTotals:
         if isinstance(result, GoalStep):
             self._won = self._won + (result.success & result.done).sum()
 
+    @staticmethod
+    def together(parts: Sequence[RolloutTotals]) -> RolloutTotals:
+        """Return the totals of rollouts of equally many robots and steps, side by side."""
+        whole = RolloutTotals()
+        for one in parts:
+            for name, term in one.terms.items():
+                whole.terms[name] = whole.terms.get(name, 0.0) + term / len(parts)
+            whole._ended = whole._ended + one._ended
+            whole._lost = whole._lost + one._lost
+            whole._won = whole._won + one._won
+        return whole
+
     def result(self, rate: float, scalars: Mapping[str, float]) -> IterationResult:
         """Return the result of an iteration; ``rate`` is that of the control divided by the number of steps, Hz."""
         earned = {f"reward/{name}": float(total) * rate for name, total in self.terms.items()}
@@ -239,3 +251,14 @@ class KeepsReplay(Protocol):
 
     def open(self, folder: Path) -> None:
         """Open the experience in a run's folder, which may hold some already; called before the first iteration."""
+
+
+@runtime_checkable
+class HasProcesses(Protocol):
+    """An algorithm that may learn and act in further processes."""
+
+    ray: str
+    """Address of a Ray cluster for those that act; empty: processes of this machine."""
+
+    def close(self) -> None:
+        """End them, and take over what they have learned; called after the last iteration."""

@@ -51,6 +51,9 @@ class TrainOptions(Generic[Chosen]):
     """The run's folder, which must not exist yet; default: the next free runs/<name>-NNN."""
     until: float = 1.0
     """Share of the steps after which to stop, evaluated and saved; --resume goes on."""
+    ray: Annotated[str, tyro.conf.arg(metavar="ADDRESS")] = ""
+    """Have rollout workers (algorithm-settings.workers) on a Ray cluster: local starts one of this machine;
+    ray://HOST:10001 or auto. Default: without Ray."""
     json: _File = None
     """Also write the final figures to this file (JSON)."""
     view: bool = False
@@ -69,6 +72,9 @@ class ResumeOptions:
     """The run's folder."""
     until: float = 1.0
     """Share of the steps after which to stop, evaluated and saved; --resume goes on."""
+    ray: Annotated[str, tyro.conf.arg(metavar="ADDRESS")] = ""
+    """Have rollout workers (algorithm-settings.workers) on a Ray cluster: local starts one of this machine;
+    ray://HOST:10001 or auto. Default: without Ray."""
     json: _File = None
     """Also write the final figures to this file (JSON)."""
     view: bool = False
@@ -148,7 +154,7 @@ def train_command(words: Sequence[str], devices: Devices | None = None) -> int:
 
         viewed = recipe_of(options.resume) if view_wanted(options.view, options.no_view) else None
         with _shown(viewed, setup_s(options.resume)) as (show, best):
-            result = run.resume(options.resume, show, devices, best, options.until)
+            result = run.resume(options.resume, show, devices, best, options.until, options.ray)
         return report(result, options.json)
     if not words or words[0].startswith("-"):
         print(_usage(), file=sys.stdout if words[:1] in (["-h"], ["--help"]) else sys.stderr)
@@ -163,7 +169,7 @@ def train_command(words: Sequence[str], devices: Devices | None = None) -> int:
         return 0
     _check_until(options_.until)
     view = view_wanted(options_.view, options_.no_view)
-    result = train(options_.recipe, options_.out, devices, view, options_.until)
+    result = train(options_.recipe, options_.out, devices, view, options_.until, options_.ray)
     return report(result, options_.json)
 
 
@@ -173,6 +179,7 @@ def train(
     devices: Devices | None = None,
     view: bool = False,
     until: float = 1.0,
+    ray: str = "",
 ) -> Result:
     """Train a recipe with a progress display, in ``out`` or the next free folder under runs/; see :func:`run.start`.
 
@@ -192,7 +199,7 @@ def train(
 
     try:
         with _shown(recipe if view else None) as (show, best):
-            return run.start(recipe, folder, show, devices, announce, best, until=until)
+            return run.start(recipe, folder, show, devices, announce, best, until=until, ray=ray)
     except KeyboardInterrupt:
         if folder.exists():
             print(f"Stopped at once. Resume: rlstack train --resume {folder}", file=sys.stderr)

@@ -15,6 +15,7 @@ from torch import Tensor
 from rlstack.data.replay import ReplayBuffer, ReplayReader, ReplaySpec, fields
 from rlstack.errors import UserError
 from rlstack.tasks.core.learning_environment import GoalEnvironment, GoalStep
+from rlstack.training.replay_journal import ReplayJournal
 
 REPLAY = "replay"
 """Folder of steps in a run's folder."""
@@ -22,7 +23,7 @@ INTERVENTIONS = "interventions"
 """Folder of interventions in a run's folder."""
 
 
-Rows = dict[str, NDArray[np.float32]]
+Rows = dict[str, NDArray[Any]]
 
 
 def went_on(result: GoalStep) -> Tensor:
@@ -173,6 +174,9 @@ class HindsightReplay(ReplaySampler):
         folder: Folder of the files; None: a temporary folder that is deleted with this object.
         seed: Seed of sampling.
         lanes: Episodes that are written concurrently; None: one for each robot.
+        versioned: Whether each step has the version of the policy that took it, as ``version``.
+        journal: Lists what is written, instead of files.
+        name: By which the journal knows it.
     """
 
     def __init__(
@@ -182,11 +186,18 @@ class HindsightReplay(ReplaySampler):
         folder: Path | None = None,
         seed: int = 0,
         lanes: int | None = None,
+        versioned: bool = False,
+        journal: ReplayJournal | None = None,
+        name: str = REPLAY,
     ) -> None:
         columns, actions = environment.pipeline.size, environment.pipeline.action_size
         goal = tuple(environment.achieved_goal().shape[1:])
         seen = fields(observation=((columns,), "float32"), achieved=(goal, "float32"))
         made = fields(action=((actions,), "float32"), reward=((), "float32"), goes_on=((), "float32"))
+        if versioned:
+            made |= fields(version=((), "int32"))
+        self.version = 0
+        """Version of the policy that takes the steps that are added."""
         lanes = lanes or environment.count
         if capacity < 2 * lanes:
             raise UserError(
@@ -195,10 +206,12 @@ class HindsightReplay(ReplaySampler):
             )
         spec = ReplaySpec(seen, made, capacity, lanes)
         self._temporary = None
-        if folder is None:
+        if folder is None and journal is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="rlstack-replay-")
             folder = Path(self._temporary.name) / REPLAY
-        self.buffer: ReplayBuffer = ReplayBuffer(folder, spec)
+        self.buffer: ReplayBuffer = (
+            journal.buffer(name, spec) if journal is not None else ReplayBuffer(folder or Path(), spec)
+        )
         self._made_by = environment
         super().__init__(self.buffer, seed, environment)
 
@@ -218,6 +231,8 @@ class HindsightReplay(ReplaySampler):
 
     def _store(self, robots: NDArray[np.intp], action: Tensor, result: GoalStep) -> None:
         rows, spec = rows_of(action, result), self.buffer.spec
+        if "version" in spec.transitions:
+            rows["version"] = np.full(len(action), self.version, np.int32)
         made = {name: rows[name][robots] for name in spec.transitions}
         self.buffer.add_lanes(made, {name: rows[name][robots] for name in spec.observations}, robots)
 
@@ -236,10 +251,20 @@ class InterventionReplay(HindsightReplay):
         capacity: Most steps.
         folder: The run's folder; None: a temporary one.
         seed: Seed of sampling.
+        versioned, journal: See :class:`HindsightReplay`.
     """
 
-    def __init__(self, environment: GoalEnvironment, capacity: int, folder: Path | None, seed: int) -> None:
-        super().__init__(environment, capacity, None if folder is None else folder / INTERVENTIONS, seed)
+    def __init__(
+        self,
+        environment: GoalEnvironment,
+        capacity: int,
+        folder: Path | None,
+        seed: int,
+        versioned: bool = False,
+        journal: ReplayJournal | None = None,
+    ) -> None:
+        where = None if folder is None else folder / INTERVENTIONS
+        super().__init__(environment, capacity, where, seed, None, versioned, journal, INTERVENTIONS)
         self._running = np.zeros(environment.count, dtype=np.bool_)
 
     def keep(self, now: Tensor, observation: Tensor, achieved: Tensor, action: Tensor, result: GoalStep) -> None:

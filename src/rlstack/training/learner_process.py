@@ -144,6 +144,11 @@ class LearnerProcess:
         logged: dict[str, float] = newest["logged"]
         return logged
 
+    def state(self) -> dict[str, Any]:
+        """Return the learner's state that was saved last."""
+        saved: dict[str, Any] = torch.load(self.folder / _STATE, weights_only=True)["learner"]
+        return saved
+
     def close(self) -> None:
         """Stop it; it saves first."""
         if self._ended is not None:

@@ -45,7 +45,7 @@ class MixedReplay:
             return dealt(own, count)
         shown = self.shown(count * half, settings.hindsight)
         return [
-            {name: torch.cat([mine[name], others[name]]) for name in mine}
+            {name: torch.cat([mine[name], others[name]]) for name in mine if name in others}
             for mine, others in zip(dealt(own, count), dealt(shown, count))
         ]
 

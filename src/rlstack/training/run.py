@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable
@@ -24,7 +25,7 @@ from rlstack.files import write_atomically, write_json
 from rlstack.policies import PolicyOutputError
 from rlstack.robots import RobotSpec, load_robot
 from rlstack.training import ALGORITHMS
-from rlstack.training.algorithm import Actor, Algorithm, ChecksFirst, KeepsReplay, NotFinite
+from rlstack.training.algorithm import Actor, Algorithm, ChecksFirst, HasProcesses, KeepsReplay, NotFinite
 from rlstack.training.export import PolicyGraph, TorchPolicy, export_policy, make_contract
 from rlstack.training.interrupt import deferred_interrupt
 from rlstack.training.intervention_strategies import needs_human
@@ -64,6 +65,7 @@ def start(
     on_best: OnBest | None = None,
     evaluate: bool = True,
     until: float = 1.0,
+    ray: str = "",
 ) -> Result:
     """Train ``recipe`` in a new ``folder`` until its last step, or until Ctrl-C, which saves and returns.
 
@@ -74,7 +76,7 @@ def start(
     ``on_start`` is called once all is checked and the folder is there, ``on_best`` with each new best policy.
     ``devices`` creates the teleoperation device if the recipe has human intervention. Without ``evaluate`` the last
     policy is exported, which somebody else is to judge. With ``until`` it stops, evaluated and saved, once that share
-    of the steps is done.
+    of the steps is done. ``ray`` is the address of a Ray cluster for the algorithm's rollout workers.
 
     A run that ends before its first iteration leaves no folder, unless it has demonstrations.
 
@@ -88,6 +90,7 @@ def start(
     run = _Run(recipe, folder)
     run.on_best, run.evaluates = on_best, evaluate
     run.stop_after(until)
+    run.act_on(ray)
     run.check()
     if origin is not None:
         run.start_from(origin)
@@ -117,6 +120,7 @@ def resume(
     devices: Devices | None = None,
     on_best: OnBest | None = None,
     until: float = 1.0,
+    ray: str = "",
 ) -> Result:
     """Resume the run in ``folder`` exactly from its latest checkpoint.
 
@@ -137,6 +141,7 @@ def resume(
         if state is not None:
             run.load(state)
         run.stop_after(until)
+        run.act_on(ray)
         with _human_intervention(run, devices) as operator, run.tracking:
             run.open()
             return run.learn(on_progress, operator)
@@ -199,6 +204,8 @@ class _Run:
         self.changes = read_changes(recipe.changes, recipe.algorithm, settings, f"{folder / RECIPE}")
         self.seconds = self.cpu_seconds = self.evaluation_cpu_seconds = 0.0
         self.setup_cpu_seconds = 0.0
+        self.others_s = 0.0
+        """CPU time of processes that had ended before the first iteration."""
         self.evaluations: list[dict[str, float]] = []
         self.success: float | None = None
         self.on_best: OnBest | None = None
@@ -237,6 +244,17 @@ class _Run:
             )
         self.until, self.last = until, iteration_of(until, self.iterations)
 
+    def act_on(self, ray: str) -> None:
+        """Have the rollout workers on a Ray cluster, if there is an address."""
+        if not ray:
+            return
+        if not isinstance(self.algorithm, HasProcesses) or not getattr(self.recipe.algorithm_settings, "workers", 0):
+            raise UserError(
+                "--ray: this training has no rollout workers: give --algorithm-settings.apart True"
+                " --algorithm-settings.workers 4, with sac, rlpd, wsrl, hil_serl or rlif."
+            )
+        self.algorithm.ray = ray
+
     def _change(self, iteration: int) -> None:
         """Take over the settings that hold after so many iterations, if changes have come before."""
         due = [one for one in self.changes if iteration_of(one.after, self.iterations) <= iteration]
@@ -267,6 +285,7 @@ class _Run:
         """Write the initial state of learning to the folder."""
         if isinstance(self.algorithm, KeepsReplay):
             self.algorithm.open(self.folder)
+        self.others_s = _children_s()
         self.setup_cpu_seconds = time.process_time()
         if not self.iteration:
             if self.recipe.fine_tuned_from is not None and self.evaluates:
@@ -375,6 +394,9 @@ class _Run:
         self.evaluation_cpu_seconds += took
 
     def _finish(self) -> Result:
+        if isinstance(self.algorithm, HasProcesses):
+            self.algorithm.close()
+            self.cpu_seconds += _children_s() - self.others_s
         self.save()
         if not self.best:
             self._evaluate()
@@ -432,3 +454,9 @@ class _Run:
     def _steps(self, iterations: int | None = None) -> int:
         done = self.iteration if iterations is None else iterations
         return done * self.algorithm.steps_per_iteration + int(getattr(self.algorithm, "extra_steps", 0))
+
+
+def _children_s() -> float:
+    """Return the CPU time of all processes that this one has started and that have ended."""
+    used = os.times()
+    return used.children_user + used.children_system

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlstack.bringup.ray_cluster import connected
 from rlstack.bringup.sweep.training_job import USER_ERROR, Job
 from rlstack.files import write_atomically
 from rlstack.processes import STARTED_BY
+from rlstack.ray_cluster import connected
 
 _UNSEEN = "--ray: {} does not see {}, and a population goes on from checkpoints there: give a folder that all share.\n"
 _TOKEN = "sweep.token"
@@ -37,7 +37,7 @@ class RayWorkers:
     """Tasks of a Ray cluster.
 
     Args:
-        address: :data:`rlstack.bringup.ray_cluster.LOCAL`, or the cluster's, such as ``ray://head:10001`` or ``auto``.
+        address: :data:`rlstack.ray_cluster.LOCAL`, or the cluster's, such as ``ray://head:10001`` or ``auto``.
         count: How many at a time.
         folder: The sweep's folder.
 

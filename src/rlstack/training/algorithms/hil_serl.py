@@ -9,7 +9,7 @@ one of the actions.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,18 @@ from torch import Tensor
 
 from rlstack.schema import value
 from rlstack.tasks.core.learning_environment import GoalStep, LearningEnvironment
-from rlstack.training.algorithm import IterationResult
 from rlstack.training.algorithms.rlpd import RLPD, RLPDSettings
 from rlstack.training.demonstrations import DEMONSTRATIONS
 from rlstack.training.hindsight_replay import INTERVENTIONS, REPLAY, HindsightReplay, InterventionReplay
-from rlstack.training.intervention_strategies import Intervener, IntervenerSettings, Intervention, intervener_of
+from rlstack.training.intervention_strategies import (
+    Intervener,
+    IntervenerSettings,
+    Intervention,
+    intervener_of,
+    needs_human,
+)
 from rlstack.training.mixed_replay import MixedReplay
+from rlstack.training.replay_journal import ReplayJournal
 
 _GRIPPER = "gripper"
 """Name of the action that closes the gripper; see :data:`rlstack.tasks.manipulator.trials.AXES`."""
@@ -44,6 +50,10 @@ class HILSERLSettings(RLPDSettings):
         super().__post_init__()
         if not self.demonstrations and (self.cloning or self.cloning_end or self.pretraining):
             raise ValueError("demonstrations: 0 is not allowed with cloning or pretraining: there is nothing to clone.")
+        if self.workers and needs_human(self):
+            raise ValueError(
+                f"workers: {self.workers} is not allowed with intervener.kind: hand: a person sees one robot."
+            )
 
 
 class HILSERL(RLPD):
@@ -63,13 +73,6 @@ class HILSERL(RLPD):
         axes = getattr(environment.pipeline, "axes", ())
         self._grip = axes.index(_GRIPPER) if _GRIPPER in axes else None
         self._gripped = torch.zeros(environment.count)
-        self._taken = 0.0
-
-    def iterate(self, done: float) -> IterationResult:
-        """Step the robots and learn; raise ``NotFinite`` naming the term that is not finite."""
-        self._taken = 0.0
-        result = super().iterate(done)
-        return replace(result, scalars={**result.scalars, "train/intervened": self._taken / self.settings.rollout})
 
     def _end_episodes(self) -> None:
         super()._end_episodes()
@@ -102,8 +105,18 @@ class HILSERL(RLPD):
         self._next = self._decided(result.actor, result.done)
         result = dataclasses.replace(result, reward=self._reward(action, result, now, self._next.now))
         self.interventions.keep(now, before, self._achieved, action, result)
-        self._taken += float(now.float().mean())
+        self._figures["intervened"] = self._figures.get("intervened", 0.0) + float(now.float().mean())
         super()._keep(action, result)
+
+    def record(self, journal: ReplayJournal) -> None:
+        """Act for a learner elsewhere; see :class:`rlstack.training.rollout_worker.RollsOut`."""
+        super().record(journal)
+        capacity = self.settings.capacity
+        self.interventions = InterventionReplay(self.environment, capacity, None, 0, True, journal)
+
+    def _buffers(self) -> dict[str, HindsightReplay]:
+        assert self.interventions is not None
+        return {**super()._buffers(), INTERVENTIONS: self.interventions}
 
     def _reward(self, action: Tensor, result: GoalStep, now: Tensor, coming: Tensor) -> Tensor:
         """Return the reward (N,) of a step with interventions at ``now``, and at ``coming`` in the next one."""
@@ -117,7 +130,8 @@ class HILSERL(RLPD):
     def _mixed_replay(self, prior: HindsightReplay, folder: Path | None) -> MixedReplay:
         assert self._experience is not None
         seed = torch.initial_seed() % 2**32
-        self.interventions = InterventionReplay(self.environment, self.settings.capacity, folder, seed)
+        versioned = bool(self.settings.workers)
+        self.interventions = InterventionReplay(self.environment, self.settings.capacity, folder, seed, versioned)
         return MixedReplay(self.settings, self._experience, prior, self.interventions, self.unrewarded)
 
 

@@ -34,6 +34,8 @@ class RLPDCameraSettings(RLPDSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.workers:
+            raise ValueError(f"workers: {self.workers} is not allowed: workers have no encoder.")
         if self.apart and self.hindsight:
             raise ValueError("hindsight: must be 0 with apart: the learner has no encoder to relabel goals with.")
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,9 +23,14 @@ from rlstack.schema import value
 from rlstack.tasks.core.learning_environment import GoalEnvironment, GoalStep, LearningEnvironment, failed
 from rlstack.training.algorithm import Actor, IterationResult, RolloutTotals, check_finite, check_observation
 from rlstack.training.hindsight_replay import REPLAY, HindsightReplay, dealt
-from rlstack.training.learner_process import LearnerProcess
+from rlstack.training.learner_process import LEARNER, LearnerProcess
 from rlstack.training.mixed_replay import AT_ONCE
+from rlstack.training.replay_journal import ReplayJournal, write
+from rlstack.training.rollout_fleet import RolloutFleet
+from rlstack.training.rollout_worker import Block, Order, WorkerPlan
+from rlstack.training.run_files import RECIPE
 from rlstack.training.soft_actor_critic import CHANGEABLE, SoftActorCriticLearner, SoftActorCriticSettings
+from rlstack.training.worker_pool import LocalPool, RayPool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +56,17 @@ class SACSettings(SoftActorCriticSettings):
     finish their episodes and wait for its restart."""
     lead: int = value(4, at_least=1)
     """Largest number of iterations by which the robots may be ahead of that learner; large for real robots."""
+    workers: int = value(0, at_least=0)
+    """Rollout workers beside that learner, each a process with its share of the robots; 0: the run's process moves
+    them. With `rlstack train --ray`, actors of a Ray cluster."""
+    staleness: int = value(1000, at_least=0)
+    """Largest number of critic updates by which a worker's policy may be older than the newest before the others wait
+    for it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.workers and not self.apart:
+            raise ValueError(f"workers: {self.workers} is not allowed without apart: true: they need a learner apart.")
 
     def cloning_at(self, done: float) -> float:
         """Return the weight of a behaviour-cloning loss after a share of the run, 0 to 1."""
@@ -108,8 +125,13 @@ class SAC:
         self._cloning = 0.0
         """Weight of the behaviour-cloning loss."""
         self.learner_process: LearnerProcess | None = None
+        self.fleet: RolloutFleet | None = None
+        self.ray = ""
+        """Address of a Ray cluster for the workers; empty: processes of this machine."""
         self.extra_steps = 0
         """Steps of all robots outside of iterations, to finish episodes after a learner died."""
+        self._figures: dict[str, float] = {}
+        """Figures of an iteration's steps, each the sum of the steps' means over the robots."""
 
     def open(self, folder: Path | None) -> None:
         """Open the steps in a run's folder, None: in a temporary one, and start the learner if it is separate.
@@ -119,6 +141,11 @@ class SAC:
         """
         if self.settings.apart and folder is None:
             raise UserError("apart: true needs a run's folder, which robots and learner share.")
+        if self.settings.workers and self.environment.count % self.settings.workers:
+            raise UserError(
+                f"algorithm_settings: workers: {self.settings.workers} is not allowed with envs:"
+                f" {self.environment.count}: each has as many robots: give envs that it divides."
+            )
         self._prepare(folder)
         if self.settings.apart and folder is not None:
             seed = torch.initial_seed() % 2**32
@@ -126,30 +153,34 @@ class SAC:
                 folder, self.learner, self.settings, self.sources, self.unrewarded, seed
             )
             self.learner_process.start()
+            if self.settings.workers:
+                self.fleet = self._started_fleet(folder)
 
     def close(self) -> None:
-        """Stop a separate learner; it saves first."""
+        """Stop workers and a separate learner, and take over all that it has learned."""
+        if self.fleet is not None:
+            self.fleet.close()
         if self.learner_process is not None:
             self.learner_process.close()
+            self.learner.load_state_dict(self.learner_process.state())
 
     def iterate(self, done: float) -> IterationResult:
         """Step the robots and learn; raise ``NotFinite`` naming the term that is not finite."""
         if self._experience is None:
             self.open(None)
         assert self._experience is not None
-        environment, settings = self.environment, self.settings
+        settings = self.settings
         self._cloning = settings.cloning_at(done)
+        if self.fleet is not None:
+            return self._gathered(done)
         apart = self._wait_for_learner(done) if self.learner_process is not None else {}
-        environment.set_progress(done)
-        if self._observation is None:  # at the start or after resuming, when stored steps end earlier
-            self._observation = environment.observe()[0].clone()
-            self._experience.begin(self._observation)
+        self._begin(done)
         totals = RolloutTotals()
         logged: dict[str, Tensor] = {}
         for _ in range(settings.rollout):
             totals.add(self._advance())
             if self.learner_process is None and self._steps > settings.warm_up:
-                self._owed += settings.updates * environment.count
+                self._owed += settings.updates * self.environment.count
             while self._owed >= 1.0:
                 count = min(int(self._owed), AT_ONCE)
                 self._owed -= count
@@ -157,9 +188,24 @@ class SAC:
                     logged.update(self._learn(batch))
         if self.learner_process is not None:
             self.learner_process.report(self._steps, done)
-        losses = {**self.learner.check(logged), **apart}
-        scalars = {"train/success": totals.success, **{f"loss/{name}": loss for name, loss in losses.items()}}
-        return totals.result(environment.task.rate_hz / settings.rollout, scalars)
+        return self._told(totals, {**self.learner.check(logged), **apart}, {})
+
+    def record(self, journal: ReplayJournal) -> None:
+        """Act for a learner elsewhere; see :class:`rlstack.training.rollout_worker.RollsOut`."""
+        capacity = self.settings.capacity
+        self._experience = HindsightReplay(self.environment, capacity, versioned=True, journal=journal)
+
+    def roll_out(self, order: Order) -> tuple[RolloutTotals, dict[str, float]]:
+        """Step the robots by a policy; see :class:`rlstack.training.rollout_worker.RollsOut`."""
+        if order.weights is not None:
+            self.learner.actor.load_state_dict(order.weights)
+        self._set_version(order.version)
+        self._steps, self._able = order.steps, order.able
+        self._begin(order.done)
+        totals = RolloutTotals()
+        for _ in range(self.settings.rollout):
+            totals.add(self._advance())
+        return totals, self._figures
 
     def actor(self) -> Actor:
         """Return a copy of the current actor."""
@@ -206,9 +252,82 @@ class SAC:
         if self._drawn is not None:
             self._experience.load_state_dict(self._drawn)
 
+    def _begin(self, done: float) -> None:
+        """Make ready for an iteration's steps."""
+        assert self._experience is not None
+        self._figures = {}
+        self.environment.set_progress(done)
+        if self._observation is None:  # at the start or after resuming, when stored steps end earlier
+            self._observation = self.environment.observe()[0].clone()
+            self._experience.begin(self._observation)
+
+    def _told(self, totals: RolloutTotals, losses: Mapping[str, float], more: Mapping[str, float]) -> IterationResult:
+        """Return an iteration's result."""
+        figures = {f"train/{name}": total / self.settings.rollout for name, total in self._figures.items()}
+        scalars = {
+            "train/success": totals.success,
+            **figures,
+            **{f"loss/{name}": loss for name, loss in losses.items()},
+        }
+        return totals.result(self.environment.task.rate_hz / self.settings.rollout, {**scalars, **more})
+
+    def _buffers(self) -> dict[str, HindsightReplay]:
+        """Return where steps are stored, by the folders' names."""
+        assert self._experience is not None
+        return {REPLAY: self._experience}
+
+    def _set_version(self, version: int) -> None:
+        for one in self._buffers().values():
+            one.version = version
+
+    def _started_fleet(self, folder: Path) -> RolloutFleet:
+        settings, seed = self.settings, torch.initial_seed()
+        recipe = (folder / RECIPE).read_text(encoding="utf-8")
+        robots = self.environment.count // settings.workers
+
+        def plan(number: int) -> WorkerPlan:
+            """Return a worker's plan, with starts that no worker had before, of an interrupted run neither."""
+            drawn = np.random.SeedSequence([seed, self._steps, number]).generate_state(1)
+            return WorkerPlan(recipe, robots, int(drawn[0]))
+
+        threads = torch.get_num_threads()
+        pool = RayPool(self.ray, settings.workers, threads) if self.ray else LocalPool(folder / LEARNER)
+        return RolloutFleet(pool, settings.workers, settings.staleness, plan)
+
+    def _gathered(self, done: float) -> IterationResult:
+        """Store as many blocks of the workers as make an iteration, and let them go on."""
+        fleet, learner, workers = self.fleet, self.learner_process, self.settings.workers
+        assert fleet is not None and learner is not None
+        robots, buffers = self.environment.count // workers, {n: one.buffer for n, one in self._buffers().items()}
+        blocks: list[Block] = []
+        logged: dict[str, float] = {}
+        while len(blocks) < workers:
+            logged |= learner.take(self.learner.actor)
+            if not learner.running:
+                learner.start()
+            if not self._ahead(learner):
+                weights = self.learner.actor.state_dict()
+                fleet.give(learner.updates, weights, self._steps, done, self._able)
+            for number, block in fleet.arrived(learner.updates, _WAIT_S, workers - len(blocks)):
+                blocks.append(block)
+                write(block.written, buffers, number * robots)
+                self._steps += sum(one.steps for one in block.written if one.where == REPLAY)
+                learner.report(self._steps, done)
+        self._figures = {}
+        for block in blocks:
+            for name, figure in block.figures.items():
+                self._figures[name] = self._figures.get(name, 0.0) + figure / len(blocks)
+        return self._told(RolloutTotals.together([one.totals for one in blocks]), logged, fleet.figures())
+
+    def _ahead(self, learner: LearnerProcess) -> bool:
+        """Return whether the robots are as far ahead of the learner as they may be."""
+        settings = self.settings
+        behind = settings.updates * (self._steps - settings.warm_up) - learner.updates
+        return behind > settings.updates * settings.lead * self.steps_per_iteration
+
     def _wait_for_learner(self, done: float) -> dict[str, float]:
         """Wait for the learner, with all episodes finished if it died; take its policy, and return its losses."""
-        settings, learner = self.settings, self.learner_process
+        learner = self.learner_process
         assert learner is not None
         logged: dict[str, float] = {}
         while True:
@@ -217,8 +336,7 @@ class SAC:
                 self._end_episodes()
                 learner.report(self._steps, done)
                 learner.start()
-            behind = settings.updates * (self._steps - settings.warm_up) - learner.updates
-            if behind <= settings.updates * settings.lead * self.steps_per_iteration:
+            if not self._ahead(learner):
                 return logged
             time.sleep(_WAIT_S)
 
@@ -239,7 +357,8 @@ class SAC:
 
     def _kept(self, folder: Path | None, name: str, capacity: int, lanes: int | None = None) -> HindsightReplay:
         where = None if folder is None else folder / name
-        return HindsightReplay(self.environment, capacity, where, torch.initial_seed() % 2**32, lanes)
+        versioned = bool(self.settings.workers)
+        return HindsightReplay(self.environment, capacity, where, torch.initial_seed() % 2**32, lanes, versioned)
 
     def _advance(self) -> GoalStep:
         """Step the robots once, store the result, and return it."""

@@ -1,0 +1,146 @@
+"""A run's rollout workers, seen from where their steps are stored: who acts, by which policy, and who waits.
+
+Two rules bound how far acting and learning may be apart. A worker is given no order while the learner is behind, so at
+most one block of each worker is under way (backpressure); and none while another one still acts by a policy that is too
+many updates older than the newest (bounded staleness).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from rlstack.errors import UserError
+from rlstack.training.rollout_worker import Block, Order, Refused, WorkerPlan
+from rlstack.training.worker_pool import Lost, WorkerPool
+
+_SILENT_S = 300.0
+"""Time after which a worker that has not answered is replaced; the first block also takes its set-up."""
+_DEATHS = 3
+"""Number of deaths of a worker without a block between, after which the run ends."""
+
+
+@dataclass
+class _Worker:
+    """A worker as it is known here."""
+
+    has: int = -1
+    """Version of the weights that it has; -1: none."""
+    acts: int | None = None
+    """Version by which it acts; None: it has no order."""
+    since_s: float = 0.0
+    """When it was given its order."""
+    deaths: int = 0
+    """In a row."""
+
+
+@dataclass
+class _Figures:
+    """What there is to tell of the workers since it was last asked."""
+
+    ages: list[int] = field(default_factory=list)
+    """Of each block, by how many updates its policy was older than the newest when it arrived."""
+    busy_s: float = 0.0
+    """Time that workers acted."""
+    begun_s: float = field(default_factory=time.perf_counter)
+
+
+class RolloutFleet:
+    """Workers that each move a share of the robots.
+
+    Args:
+        pool: Where they run.
+        count: How many there are.
+        staleness: By how many updates a worker's policy may be older than the newest before all others wait for it.
+        plan: Returns the plan of the n-th worker that is started.
+    """
+
+    def __init__(self, pool: WorkerPool, count: int, staleness: int, plan: Callable[[int], WorkerPlan]) -> None:
+        self.pool, self.staleness = pool, staleness
+        self.replaced = 0
+        """Workers that died and were started again."""
+        self._plan, self._started = plan, 0
+        self._workers = [_Worker() for _ in range(count)]
+        self._figures = _Figures()
+        self._come: list[tuple[int, Block]] = []
+        for number in range(count):
+            self._start(number)
+
+    def give(self, version: int, weights: dict[str, Tensor], steps: int, done: float, able: bool) -> None:
+        """Give an order to each worker without one, if the rule of staleness lets it; see :class:`Order`."""
+        for number, worker in enumerate(self._workers):
+            acting = [one.acts for one in self._workers if one.acts is not None]
+            if worker.acts is not None or (acting and version - min(acting) > self.staleness):
+                continue
+            sent = weights if worker.has != version else None
+            worker.has = worker.acts = version
+            worker.since_s = time.monotonic()
+            self.pool.give(number, Order(version, sent, steps, done, able))
+
+    def arrived(self, newest: int, timeout_s: float, most: int) -> list[tuple[int, Block]]:
+        """Return blocks that have arrived, with their workers' numbers; start workers again that died.
+
+        Args:
+            newest: Version of the newest policy.
+            timeout_s: How long to wait for one.
+            most: How many to return; others are kept for the next call.
+
+        Raises:
+            UserError: A worker refuses, or dies again and again.
+            NotFinite: A worker met a value that is not finite.
+        """
+        if not self._come:
+            self._receive(newest, timeout_s)
+        found, self._come = self._come[:most], self._come[most:]
+        return found
+
+    def figures(self) -> dict[str, float]:
+        """Return figures since the last call: mean age of the policies, share of time that workers waited, deaths."""
+        now, was = time.perf_counter(), self._figures
+        self._figures = _Figures(begun_s=now)
+        spent = max((now - was.begun_s) * len(self._workers), 1e-9)
+        return {
+            "workers/age_updates": sum(was.ages) / max(len(was.ages), 1),
+            "workers/waited": min(max(1.0 - was.busy_s / spent, 0.0), 1.0),
+            "workers/replaced": float(self.replaced),
+        }
+
+    def close(self) -> None:
+        """End all workers; what they did since their last block does not count."""
+        self.pool.close()
+
+    def _receive(self, newest: int, timeout_s: float) -> None:
+        waiting = [number for number, worker in enumerate(self._workers) if worker.acts is not None]
+        if not waiting:
+            time.sleep(timeout_s)
+            return
+        for number, came in self.pool.arrived(waiting, timeout_s):
+            if isinstance(came, Refused):
+                raise came.error
+            if isinstance(came, Lost):
+                self._replace(number)
+                continue
+            worker = self._workers[number]
+            worker.acts, worker.deaths = None, 0
+            self._figures.ages.append(max(0, newest - came.version))
+            self._figures.busy_s += came.seconds
+            self._come.append((number, came))
+        now = time.monotonic()
+        for number, worker in enumerate(self._workers):
+            if worker.acts is not None and now - worker.since_s > _SILENT_S:
+                self._replace(number)
+
+    def _replace(self, number: int) -> None:
+        deaths = self._workers[number].deaths + 1
+        if deaths >= _DEATHS:
+            raise UserError(f"Rollout worker {number} died {deaths} times without a step: {self.pool.why(number)}")
+        self._workers[number] = _Worker(deaths=deaths)
+        self.replaced += 1
+        self._start(number)
+
+    def _start(self, number: int) -> None:
+        self.pool.start(number, self._plan(self._started))
+        self._started += 1
