@@ -262,3 +262,17 @@ class HasProcesses(Protocol):
 
     def close(self) -> None:
         """End them, and take over what they have learned; called after the last iteration."""
+
+
+def on_ray(algorithm: Algorithm, settings: Any, address: str) -> None:
+    """Have an algorithm's rollout workers on a Ray cluster.
+
+    Raises:
+        UserError: It has none.
+    """
+    if not isinstance(algorithm, HasProcesses) or not getattr(settings, "workers", 0):
+        raise UserError(
+            "--ray: this training has no rollout workers: give --algorithm-settings.apart True"
+            " --algorithm-settings.workers 4, with sac, rlpd, wsrl, hil_serl or rlif."
+        )
+    algorithm.ray = address

@@ -91,6 +91,12 @@ class Recipe(Generic[Task, Settings]):
         if self.fine_tuned_from is not None:
             object.__setattr__(self, "fine_tuned_from", _named_or_absolute(self.fine_tuned_from))
 
+    @property
+    def processes(self) -> int:
+        """Processes of a training that compute at a time: its own, a learner apart, and rollout workers."""
+        apart, workers = (getattr(self.algorithm_settings, name, 0) for name in ("apart", "workers"))
+        return 1 + int(workers) if apart and workers else 1 + int(bool(apart))
+
 
 def recipe_files() -> dict[str, Path]:
     """Return ``{name: path}`` of the recipes that ship with rlstack."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import shutil
 import time
 from collections.abc import Callable
@@ -23,9 +22,10 @@ from rlstack import schema
 from rlstack.errors import UserError
 from rlstack.files import write_atomically, write_json
 from rlstack.policies import PolicyOutputError
+from rlstack.processes import children_cpu_s
 from rlstack.robots import RobotSpec, load_robot
 from rlstack.training import ALGORITHMS
-from rlstack.training.algorithm import Actor, Algorithm, ChecksFirst, HasProcesses, KeepsReplay, NotFinite
+from rlstack.training.algorithm import Actor, Algorithm, ChecksFirst, HasProcesses, KeepsReplay, NotFinite, on_ray
 from rlstack.training.export import PolicyGraph, TorchPolicy, export_policy, make_contract
 from rlstack.training.interrupt import deferred_interrupt
 from rlstack.training.intervention_strategies import needs_human
@@ -246,14 +246,8 @@ class _Run:
 
     def act_on(self, ray: str) -> None:
         """Have the rollout workers on a Ray cluster, if there is an address."""
-        if not ray:
-            return
-        if not isinstance(self.algorithm, HasProcesses) or not getattr(self.recipe.algorithm_settings, "workers", 0):
-            raise UserError(
-                "--ray: this training has no rollout workers: give --algorithm-settings.apart True"
-                " --algorithm-settings.workers 4, with sac, rlpd, wsrl, hil_serl or rlif."
-            )
-        self.algorithm.ray = ray
+        if ray:
+            on_ray(self.algorithm, self.recipe.algorithm_settings, ray)
 
     def _change(self, iteration: int) -> None:
         """Take over the settings that hold after so many iterations, if changes have come before."""
@@ -285,7 +279,7 @@ class _Run:
         """Write the initial state of learning to the folder."""
         if isinstance(self.algorithm, KeepsReplay):
             self.algorithm.open(self.folder)
-        self.others_s = _children_s()
+        self.others_s = children_cpu_s()
         self.setup_cpu_seconds = time.process_time()
         if not self.iteration:
             if self.recipe.fine_tuned_from is not None and self.evaluates:
@@ -396,7 +390,7 @@ class _Run:
     def _finish(self) -> Result:
         if isinstance(self.algorithm, HasProcesses):
             self.algorithm.close()
-            self.cpu_seconds += _children_s() - self.others_s
+            self.cpu_seconds += children_cpu_s() - self.others_s
         self.save()
         if not self.best:
             self._evaluate()
@@ -454,9 +448,3 @@ class _Run:
     def _steps(self, iterations: int | None = None) -> int:
         done = self.iteration if iterations is None else iterations
         return done * self.algorithm.steps_per_iteration + int(getattr(self.algorithm, "extra_steps", 0))
-
-
-def _children_s() -> float:
-    """Return the CPU time of all processes that this one has started and that have ended."""
-    used = os.times()
-    return used.children_user + used.children_system

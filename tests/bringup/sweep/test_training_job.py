@@ -6,12 +6,14 @@ import importlib.util
 import os
 import signal
 import time
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from rlstack.bringup.sweep import training_job
+from rlstack.bringup.sweep import ray_workers, training_job
 from rlstack.bringup.sweep.ray_workers import RayWorkers, _train
 from rlstack.bringup.sweep.training_job import Job, LocalWorkers, check_room
 from rlstack.bringup.sweep.trials import job_of, run_jobs
@@ -73,6 +75,12 @@ def test_a_training_runs_on_a_ray_cluster_of_this_machine_on_loopback(tmp_path: 
         job = short(tmp_path)
         run_jobs([job], workers, ignored)
         assert job.figures()["finished"]
+        (tmp_path / "sweep.token").unlink()  # as on a machine that does not see the folder
+        other = replace(job, folder=tmp_path / "elsewhere")
+        run_jobs([other], workers, ignored)
+        assert other.figures()["finished"] and other.log.read_text()
+        names = [{file.name for file in one.folder.iterdir() if ".tfevents." not in file.name} for one in (job, other)]
+        assert names[0] == names[1] and not list(tmp_path.rglob("*.part"))
     finally:
         workers.close()
     assert not (tmp_path / "sweep.token").exists()
@@ -88,15 +96,37 @@ def test_a_cluster_that_does_not_answer_is_refused(tmp_path: Path) -> None:
 @pytest.mark.integration
 def test_a_machine_without_the_sweeps_folder_sends_the_run_back(tmp_path: Path) -> None:
     job = short(tmp_path)
-    sent = _train(job, job.recipe.read_text(), tmp_path, "another token")
+    sent = _train(job, job.recipe.read_text(), tmp_path, "another token", bytes)
     assert not job.folder.exists() and not job.log.exists()
     assert sent.status == 0 and {"run.log", "run/training.json", "run/policy.onnx"} <= set(sent.files)
+    assert list(sent.files)[-1] == "run/training.json", "with it, the run is known to be there"
 
 
 def test_a_population_needs_a_folder_that_all_machines_see(tmp_path: Path) -> None:
     job = replace(short(tmp_path), until=0.5)
-    sent = _train(job, job.recipe.read_text(), tmp_path, "another token")
-    assert sent.status == 2 and b"a population goes on from checkpoints there" in sent.files["run.log"]
+    sent = _train(job, job.recipe.read_text(), tmp_path, "another token", bytes)
+    told = zlib.decompress(sent.files["run.log"][0])
+    assert sent.status == 2 and b"a population goes on from checkpoints there" in told
+
+
+def test_a_file_arrives_in_parts_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_workers, "_PART", 1000)
+    whole = np.random.default_rng(0).bytes(2500) + bytes(2500)
+    (tmp_path / "sent").write_bytes(whole)
+    (tmp_path / "empty").touch()
+    parts = list(ray_workers._parts(tmp_path / "sent"))
+    assert len(parts) == 5 and max(map(len, parts)) < 1100
+    ray_workers._receive(tmp_path / "in" / "received", parts)
+    ray_workers._receive(tmp_path / "none", ray_workers._parts(tmp_path / "empty"))
+    assert (tmp_path / "in" / "received").read_bytes() == whole and (tmp_path / "none").read_bytes() == b""
+
+
+def test_a_training_with_processes_of_its_own_takes_their_processors(tmp_path: Path) -> None:
+    recipe = load_recipe("arm_pick_place")
+    for apart, workers, count in ((False, 0, 1), (True, 0, 2), (True, 3, 4)):
+        settings = replace(recipe.algorithm_settings, apart=apart, workers=workers)
+        job = job_of(tmp_path / f"{count}", "run", replace(recipe, threads=2, algorithm_settings=settings))
+        assert job.threads == 2 and job.processors == 2 * count
 
 
 def test_a_training_of_a_generation_stops_at_its_end_and_is_done_then(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from rlstack.bringup.sweep.comparison import compare_best
 from rlstack.bringup.sweep.plan import TUNING_SEED, Constraint, Plan, figure, read_constraint, read_plan, write_plan
-from rlstack.bringup.sweep.report import rows, write_report
+from rlstack.bringup.sweep.report import rows, verdict, write_report
 from rlstack.bringup.sweep.space import read_ranges
 from rlstack.bringup.sweep.training_job import Job
 from rlstack.bringup.sweep.trials import Trials
@@ -217,6 +217,22 @@ def test_the_best_is_tested_with_seeds_and_starts_that_no_trial_had(tmp_path):
     assert "It is test 2: figures of those before it were known meanwhile." in page
     assert read_recipe(folder / "best.yaml").algorithm_settings.learning_rate == best.values[RATE]
     assert json.loads((folder / "sweep.json").read_text())["importances"][RATE] > 0.5
+
+
+@pytest.mark.parametrize(("without", "better"), [(1, 2 / 3), (3, 0.0)])
+def test_a_training_of_the_test_without_the_figure_counts_as_worse(tmp_path, without, better):
+    asked, folder = plan(), tmp_path / "sweep"
+    best = run(folder, asked, Instant()).best()
+    compare_best(folder, asked, best, Instant(), lambda done, count: None)
+    files = sorted((folder / "tests").glob(f"1-*/best/*/{FIGURES}"))
+    for file in files[:without]:
+        file.write_text(json.dumps({**json.loads(file.read_text()), "evaluation": {"lost": 1.0}}))
+    test = compare_best(folder, asked, best, Instant(), lambda done, count: None)
+    assert test.scores["best"].count(None) == without and test.better.value == pytest.approx(better)
+    told = "1 of 3 have no such figure, and count as worse" if without == 1 else "none (no training has this figure)"
+    assert told in verdict(asked, test)
+    write_report(folder, asked, [best], best, test, {})
+    assert json.loads((folder / "sweep.json").read_text())["test"]["scores"]["best"].count(None) == without
 
 
 def test_a_plan_is_read_as_it_was_written(tmp_path):

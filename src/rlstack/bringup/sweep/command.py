@@ -170,7 +170,7 @@ class Sweep:
         recipe = with_fields(load_recipe(self.recipe), self.set)
         recipe = with_margins(recipe, [self.figure, *(one.figure for one in constraints)])
         ranges = read_ranges(self.vary, recipe)
-        usual = max(1, (os.cpu_count() or 1) // recipe.threads) if recipe.device == "cpu" else 1
+        usual = max(1, (os.cpu_count() or 1) // (recipe.threads * recipe.processes)) if recipe.device == "cpu" else 1
         return Plan(
             recipe=recipe,
             ranges=ranges,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rlstack.bringup.sweep.plan import TEST_SEED, Plan, figure
+from rlstack.bringup.sweep.plan import TEST_SEED, Plan, figure_if_any
 from rlstack.bringup.sweep.training_job import Workers
 from rlstack.bringup.sweep.trials import OnDone, Outcome, job_of, run_jobs
 from rlstack.training.run_statistics import Estimate, interquartile_mean, probability_of_improvement
@@ -27,16 +27,17 @@ class Comparison:
     Args:
         number: Its number from 1; those before it were looked at before more trials.
         trial: Number of the trial whose settings are tested.
-        scores: Figures of ``best`` and ``recipe``, one for each seed.
-        middle: Their interquartile means.
+        scores: Figures of ``best`` and ``recipe``, one for each seed; None where a training has no such figure, as of
+            the error of a policy that never came close: it counts as worse than any that has one.
+        middle: Interquartile means of those that have one; None if none has.
         better: How probable it is that a training with the best settings is better than one of the recipe.
         cpu_seconds: Mean of a training of each.
     """
 
     number: int
     trial: int
-    scores: dict[str, tuple[float, ...]]
-    middle: dict[str, Estimate]
+    scores: dict[str, tuple[float | None, ...]]
+    middle: dict[str, Estimate | None]
     better: Estimate
     cpu_seconds: dict[str, float]
 
@@ -67,15 +68,16 @@ def compare_best(folder: Path, plan: Plan, best: Outcome, workers: Workers, on_d
     }
     run_jobs([job for pair in zip(*jobs.values()) for job in pair], workers, on_done)
     found = {name: [one for job in own if (one := job.figures()) is not None] for name, own in jobs.items()}
-    scores = {name: tuple(figure(one, plan.figure) for one in own) for name, own in found.items()}
+    scores = {name: tuple(figure_if_any(one, plan.figure) for one in own) for name, own in found.items()}
     sign = -1.0 if plan.lower else 1.0
-    ours, theirs = (sign * np.array(scores[name]) for name in (BEST, AS_IS))
+    ranked = {name: np.array([-np.inf if one is None else sign * one for one in own]) for name, own in scores.items()}
+    known = {name: np.array([one for one in own if one is not None]) for name, own in scores.items()}
     return Comparison(
         number=number,
         trial=best.number,
         scores=scores,
-        middle={name: interquartile_mean([np.array(own)]) for name, own in scores.items()},
-        better=probability_of_improvement([ours], [theirs]),
+        middle={name: interquartile_mean([own]) if len(own) else None for name, own in known.items()},
+        better=probability_of_improvement([ranked[BEST]], [ranked[AS_IS]]),
         cpu_seconds={name: float(np.mean([one["cpu_seconds"] for one in own])) for name, own in found.items()},
     )
 

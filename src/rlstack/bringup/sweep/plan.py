@@ -134,13 +134,22 @@ def figure(figures: Mapping[str, Any], name: str) -> float:
     Raises:
         UserError: There is none.
     """
-    evaluation = figures.get("evaluation", {})
-    margins = {f"{MARGIN}{key}": margin for key, margin in figures.get("margins", {}).items()}
-    found = {**figures, **evaluation, **margins}.get(name)
-    if isinstance(found, bool) or not isinstance(found, (int, float)):
+    found = figure_if_any(figures, name)
+    if found is None:
         own = [key for key, one in figures.items() if isinstance(one, (int, float)) and not isinstance(one, bool)]
-        raise UserError(f"A training has no figure {name}. It has: {', '.join([*evaluation, *margins, *own])}.")
-    return float(found)
+        others = [*figures.get("evaluation", {}), *_margins(figures), *own]
+        raise UserError(f"A training has no figure {name}. It has: {', '.join(others)}.")
+    return found
+
+
+def figure_if_any(figures: Mapping[str, Any], name: str) -> float | None:
+    """Return the same; None if there is none, such as the error of a policy that never came close."""
+    found = {**figures, **figures.get("evaluation", {}), **_margins(figures)}.get(name)
+    return None if isinstance(found, bool) or not isinstance(found, (int, float)) else float(found)
+
+
+def _margins(figures: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{MARGIN}{key}": margin for key, margin in figures.get("margins", {}).items()}
 
 
 def with_margins(recipe: Recipe[Any, Any], figures: Iterable[str]) -> Recipe[Any, Any]:

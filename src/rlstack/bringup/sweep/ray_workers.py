@@ -1,7 +1,8 @@
 """Trainings of a sweep on a Ray cluster: each is a task, which runs the command that a local one runs.
 
 A machine that sees the sweep's folder works in it. Any other works in a folder of its own, and sends the run's files
-back when it ends; a training that dies there begins anew elsewhere.
+back when it ends, in parts, so that no process ever holds a whole run; a training that dies there begins anew
+elsewhere.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import secrets
 import socket
 import subprocess
 import tempfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,18 +22,27 @@ from rlstack.bringup.sweep.training_job import USER_ERROR, Job
 from rlstack.files import write_atomically
 from rlstack.processes import STARTED_BY
 from rlstack.ray_cluster import connected
+from rlstack.training.run_files import FIGURES
 
 _UNSEEN = "--ray: {} does not see {}, and a population goes on from checkpoints there: give a folder that all share.\n"
+_PART = 8 * 2**20
+"""Bytes of a file that are in memory at a time."""
 _TOKEN = "sweep.token"
 """File by which a machine knows whether it sees the sweep's folder."""
 
 
 @dataclass(frozen=True)
 class _Sent:
-    """What came of a task: the exit status, and the files of a machine that does not see the sweep's folder."""
+    """What came of a task: the exit status, and the files of a machine that does not see the sweep's folder.
+
+    Args:
+        status: The exit status.
+        files: Compressed parts of each file by its name, in Ray's object store; the figures of a finished run, by
+            which it is known to be one, are last.
+    """
 
     status: int
-    files: dict[str, bytes]
+    files: dict[str, list[Any]]
 
 
 class RayWorkers:
@@ -57,7 +69,7 @@ class RayWorkers:
 
     def start(self, job: Job) -> None:
         """Start a training, or go on with it, where the cluster has room."""
-        task = self._ray.remote(num_cpus=job.threads, max_retries=0)(_train)
+        task = self._ray.remote(num_cpus=job.processors, max_retries=0)(_train)
         recipe = job.recipe.read_text(encoding="utf-8")
         self._running[job.folder] = job, task.remote(job, recipe, self._folder, self._token)
 
@@ -73,13 +85,13 @@ class RayWorkers:
             del self._running[job.folder]
             try:
                 sent: _Sent = self._ray.get(ref)
+                for name, parts in sent.files.items():
+                    _receive(job.folder.parent / name, (self._ray.get(part) for part in parts))
             except self._ray.exceptions.RayError as error:
                 with job.log.open("a", encoding="utf-8") as log:
                     log.write(f"Lost: {type(error).__name__}\n")
                 found.append((job, -1))
                 continue
-            for name, data in sent.files.items():
-                write_atomically(job.folder.parent / name, data)
             found.append((job, sent.status))
         return found
 
@@ -96,20 +108,43 @@ class RayWorkers:
         (self._folder / _TOKEN).unlink(missing_ok=True)
 
 
-def _train(job: Job, recipe: str, sweep: Path, token: str) -> _Sent:
-    """Run a training where this is, and return what came of it."""
+def _train(job: Job, recipe: str, sweep: Path, token: str, put: Callable[[bytes], Any] | None = None) -> _Sent:
+    """Run a training where this is, and return what came of it; ``put`` takes parts of files, by default Ray's own."""
+    if put is None:
+        import ray
+
+        put = ray.put
     mark = sweep / _TOKEN
     if mark.is_file() and mark.read_text(encoding="utf-8") == token:
         return _Sent(_run(job), {})
     if job.until < 1.0 or job.begins > 0.0:
-        return _Sent(USER_ERROR, {job.log.name: _UNSEEN.format(socket.gethostname(), sweep).encode()})
+        said = _UNSEEN.format(socket.gethostname(), sweep).encode()
+        return _Sent(USER_ERROR, {job.log.name: [put(zlib.compress(said))]})
     with tempfile.TemporaryDirectory(prefix="rlstack-sweep-") as name:
         here = Path(name)
         own = Job(here / job.recipe.name, here / job.folder.name, job.threads)
         own.recipe.write_text(recipe, encoding="utf-8")
         status = _run(own)
         files = [own.log, *(path for path in own.folder.rglob("*") if path.is_file())]
-        return _Sent(status, {str(path.relative_to(here)): path.read_bytes() for path in files if path.is_file()})
+        files.sort(key=lambda path: path.name == FIGURES)
+        return _Sent(status, {str(path.relative_to(here)): [put(part) for part in _parts(path)] for path in files})
+
+
+def _parts(path: Path) -> Iterator[bytes]:
+    """Yield a file in compressed parts; a replay buffer is mostly zeros."""
+    with path.open("rb") as file:
+        while part := file.read(_PART):
+            yield zlib.compress(part, 1)
+
+
+def _receive(path: Path, parts: Iterable[bytes]) -> None:
+    """Write a file from its compressed parts; a reader finds all of it or nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.part")
+    with beside.open("wb") as file:
+        for part in parts:
+            file.write(zlib.decompress(part))
+    os.replace(beside, path)
 
 
 def _run(job: Job) -> int:

@@ -69,16 +69,25 @@ def table(plan: Plan, outcomes: Sequence[Outcome], test: Comparison | None) -> s
 
 def verdict(plan: Plan, test: Comparison, tested: str = "") -> str:
     """Return what the test says, in sentences; ``tested`` names what was tested, if not a trial's settings."""
-    best, as_is = test.middle[BEST], test.middle[AS_IS]
+    best, as_is = (_told(test, name) for name in (BEST, AS_IS))
     looks = "" if test.number == 1 else f" It is test {test.number}: figures of those before it were known meanwhile."
     few = "" if plan.tests > 2 else " Intervals of one or two trainings say nothing."
     tested = tested or f"the settings of trial {test.trial}"
     return (
-        f"Test with {plan.tests} new seeds and other held-out starts: {plan.figure} {best:.4g} with {tested},"
-        f" {as_is:.4g} with the recipe as it is (interquartile means, 95%). A training with these settings is better"
+        f"Test with {plan.tests} new seeds and other held-out starts: {plan.figure} {best} with {tested},"
+        f" {as_is} with the recipe as it is (interquartile means, 95%). A training with these settings is better"
         f" with a probability of {test.better:.0%}; {test.cpu_seconds[BEST]:.0f} and {test.cpu_seconds[AS_IS]:.0f}"
         f" CPU-seconds a training.{looks}{few}"
     )
+
+
+def _told(test: Comparison, name: str) -> str:
+    """Return the mean figure of one side of the test, and how many trainings have none."""
+    middle, count = test.middle[name], len(test.scores[name])
+    if middle is None:
+        return "none (no training has this figure)"
+    without = sum(one is None for one in test.scores[name])
+    return f"{middle:.4g}" + (f" ({without} of {count} have no such figure, and count as worse)" if without else "")
 
 
 def looked(plan: Plan, outcomes: Sequence[Outcome]) -> str:

@@ -38,9 +38,10 @@ class Job:
     Args:
         recipe: Its recipe file.
         folder: The run's folder.
-        threads: Processor threads that it takes.
+        threads: Processor threads of each of its processes.
         until: Share of its steps after which it is done.
         begins: Share of its steps that were done before.
+        processes: Those that compute at a time: a learner apart and rollout workers count.
     """
 
     recipe: Path
@@ -48,6 +49,12 @@ class Job:
     threads: int
     until: float = 1.0
     begins: float = 0.0
+    processes: int = 1
+
+    @property
+    def processors(self) -> int:
+        """Processors that it keeps busy."""
+        return self.threads * self.processes
 
     @property
     def log(self) -> Path:

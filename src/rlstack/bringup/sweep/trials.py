@@ -103,7 +103,7 @@ def job_of(folder: Path, name: str, recipe: Recipe[Any, Any], until: float = 1.0
     file = folder / f"{name}.yaml"
     if not file.is_file():
         write_atomically(file, recipe_to_yaml(recipe))
-    return Job(file, folder / name, recipe.threads, until, begins)
+    return Job(file, folder / name, recipe.threads, until, begins, recipe.processes)
 
 
 def run_jobs(jobs: Sequence[Job], workers: Workers, on_done: OnDone, failed: dict[Job, str] | None = None) -> None:
