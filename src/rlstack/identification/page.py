@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rlstack.errors import UserError
-from rlstack.files import write_atomically
 from rlstack.identification.gap import HORIZONS_S, Gap
 from rlstack.identification.identify import Identification, described_split
 from rlstack.identification.motion_model import Estimate
 from rlstack.identification.residual import Residual
 from rlstack.identification.shooting import HELD_OUT_S
 from rlstack.text_table import aligned
-from rlstack.verification.drawing import COLOURS, INK, Sketch, draw_plots, new_figure
+from rlstack.verification.drawing import COLOURS, INK, Sketch, new_figure
+from rlstack.verification.plain_page import write_plain_page
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -116,10 +114,6 @@ def _gap_rows(gaps: Mapping[str, Gap]) -> list[dict[str, Any]]:
 
 def _write(path: Path, *, gaps: Mapping[str, Gap], **values: Any) -> None:
     """Write the page; its plots show the first two gaps."""
-    try:
-        import jinja2
-    except ImportError as error:
-        raise UserError("The report needs Jinja2, which is not installed: pip install 'rlstack[view]'.") from error
     caption = (
         "Length of the prediction's error over the time since the window's begin: median of the windows, and the"
         " middle 80% of them."
@@ -133,15 +127,8 @@ def _write(path: Path, *, gaps: Mapping[str, Gap], **values: Any) -> None:
         ("example", "Predicted and recorded motion", example, lambda: _example(drawn)),
         ("errors", "Errors over the horizon", caption, lambda: _figure(drawn)),
     ]
-    plots = [
-        {"title": plot.title, "caption": plot.caption, "data": base64.b64encode(plot.png).decode()}
-        for plot in draw_plots(sketches)
-    ]
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    page = environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
-        gaps=_gap_rows(gaps), horizons=[f"{horizon:g}" for horizon in HORIZONS_S], plots=plots, **values
-    )
-    write_atomically(path, page, what="the report")
+    horizons = [f"{horizon:g}" for horizon in HORIZONS_S]
+    write_plain_page(path, _TEMPLATE, sketches, gaps=_gap_rows(gaps), horizons=horizons, **values)
 
 
 def _figure(gaps: Mapping[str, Gap]) -> Figure:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlstack.errors import UserError
-from rlstack.files import write_atomically
 from rlstack.text_table import aligned
-from rlstack.verification.drawing import COLOURS, draw_plots, new_figure
+from rlstack.verification.drawing import COLOURS, new_figure
+from rlstack.verification.plain_page import write_plain_page
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -76,30 +74,22 @@ def write_page(path: Path, data: Mapping[str, Any]) -> None:
     Raises:
         UserError: Jinja2 or matplotlib is missing, or it cannot be written.
     """
-    try:
-        import jinja2
-    except ImportError as error:
-        raise UserError("The report needs Jinja2, which is not installed: pip install 'rlstack[view]'.") from error
     caption = (
         "Left: distance from the goals where they are held, in each flight. Right: error of the position predicted 1 s"
         " ahead on held-out recordings, with the robot file before and after each turn."
     )
-    plots = [
-        {"title": plot.title, "caption": plot.caption, "data": base64.b64encode(plot.png).decode()}
-        for plot in draw_plots([("turns", "What the turns changed", caption, lambda: _figure(data))])
-    ]
     plan = data["plan"]
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    page = environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
+    write_plain_page(
+        path,
+        _TEMPLATE,
+        [("turns", "What the turns changed", caption, lambda: _figure(data))],
         title=f"{plan['recipe']} for {Path(plan['robot']).stem}: {len(data['turns'])} turns of the loop",
         scope=(
             f"Begun with the policy {plan['policy']} and the robot file {plan['robot']}; flown:"
             f" {plan['options'].get('flight', {}).get('flown') or plan['robot']}."
         ),
         rows=rows(data),
-        plots=plots,
     )
-    write_atomically(path, page, what="the report")
 
 
 def _accuracy(flight: Mapping[str, Any] | None) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -14,11 +13,11 @@ from rlstack.bringup.sweep.comparison import AS_IS, BEST, Comparison
 from rlstack.bringup.sweep.plan import TUNING_SEED, Plan
 from rlstack.bringup.sweep.space import share_of
 from rlstack.bringup.sweep.trials import Outcome
-from rlstack.errors import UserError
 from rlstack.files import write_atomically, write_json
 from rlstack.text_table import aligned
 from rlstack.training.recipe import recipe_to_yaml
-from rlstack.verification.drawing import BAD, COLOURS, FAINT, Sketch, draw_plots, new_figure
+from rlstack.verification.drawing import BAD, COLOURS, FAINT, Sketch, new_figure
+from rlstack.verification.plain_page import write_plain_page
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -162,19 +161,8 @@ def write_page(folder: Path, sketches: Sequence[Sketch], table: Sequence[Sequenc
     Raises:
         UserError: Jinja2 or matplotlib is missing, or the page cannot be written.
     """
-    try:
-        import jinja2
-    except ImportError as error:
-        raise UserError("The report needs Jinja2, which is not installed: pip install 'rlstack[view]'.") from error
-    plots = [
-        {"title": plot.title, "caption": plot.caption, "data": base64.b64encode(plot.png).decode()}
-        for plot in draw_plots(sketches)
-    ]
     header, *lines = table
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    template = environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
-    page = template.render(header=header, rows=lines, plots=plots, **texts)
-    write_atomically(folder / PAGE, page, what="the report")
+    write_plain_page(folder / PAGE, _TEMPLATE, sketches, header=header, rows=lines, **texts)
 
 
 def shown(value: Any) -> str:
