@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rlstack import cli
+from rlstack.training import remote_runs
 
 
 def write_run(folder: Path, name: str, seed: int, success: float, ended: bool = True) -> None:
@@ -89,12 +90,62 @@ def test_every_figure_is_exported_with_what_it_took(out: str, runs: Path, capsys
     assert json.loads(mine[0]["recipe"])["robot"] == "crazyflie"
 
 
+def test_runs_in_an_object_store_are_read_as_those_of_a_folder(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import fsspec
+
+    (runs / "plain-0" / "checkpoint.pt").write_bytes(b"large")
+    store = fsspec.filesystem("memory")
+    store.put(str(runs), "/bucket/runs", recursive=True)
+    try:
+        assert cli.main(["runs", "list", "memory://bucket/runs", "--json", "list.json"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert len(lines) == 10 and lines[1].split()[0] == "memory:///bucket/runs/plain-0"
+        assert lines[1].split()[-4:] == ["200", "50.0%", "61", "yes"]
+        assert json.loads(Path("list.json").read_text())[0]["folder"] == "memory:///bucket/runs/plain-0"
+        assert not [file for copy in remote_runs._COPIES for file in Path(copy.name).rglob("checkpoint.pt")]
+        assert cli.main(["runs", "compare"]) == 0
+        here = capsys.readouterr().out
+        words = ["plain=memory://bucket/runs/plain-0,memory://bucket/runs/plain-1", "tuned=runs/tuned-*"]
+        assert cli.main(["runs", "compare", "memory://bucket/runs"]) == 0
+        assert capsys.readouterr().out == here
+        assert cli.main(["runs", "compare", "--group", *words, "--json", "figures.json"]) == 0
+        assert {name: one["runs"] for name, one in json.loads(Path("figures.json").read_text()).items()} == {
+            "plain": 2,
+            "tuned": 4,
+        }
+        assert cli.main(["runs", "export", "memory://bucket/runs", "--out", "there.parquet"]) == 0
+        assert cli.main(["runs", "plot", "memory://bucket/runs", "--out", "curves.svg"]) == 0
+    finally:
+        store.rm("/bucket", recursive=True)
+
+
+def test_scalars_of_tensorboard_are_exported_once(runs: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    tensorboard = pytest.importorskip("torch.utils.tensorboard")
+    for purge, steps in ((None, (100, 200, 300)), (201, (300, 400))):  # the second goes on from a checkpoint
+        with tensorboard.SummaryWriter(str(runs / "plain-1"), purge_step=purge) as writer:
+            for step in steps:
+                writer.add_scalar("loss/critic", step / 100.0, step)
+    assert cli.main(["runs", "export", "--out", "figures.parquet"]) == 0
+    plain = parquet.read_table("figures.parquet").num_rows
+    assert cli.main(["runs", "export", "--scalars", "--out", "figures.parquet"]) == 0
+    rows = parquet.read_table("figures.parquet").to_pylist()
+    mine = [row for row in rows if row["of"] == "scalar"]
+    assert len(rows) == plain + 4
+    assert [(row["run"], row["figure"], row["step"], row["value"]) for row in mine] == [
+        ("runs/plain-1", "loss/critic", float(step), step / 100.0) for step in (100, 200, 300, 400)
+    ]
+    assert mine[0]["cpu_seconds"] is None and json.loads(mine[0]["recipe"])["seed"] == 1
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["export", "--out", "figures.csv"], "must end in .parquet"),
         (["export", "--out", "nowhere://figures.parquet"], "cannot be written"),
         (["list", "nowhere"], "There is no folder nowhere"),
+        (["list", "memory://nowhere"], "No run is in memory://nowhere"),
+        (["list", "nowhere://bucket"], "nowhere://bucket cannot be read"),
         (["compare", "--figure", "speed"], "Figures: step, success"),
         (["compare", "--group", "plain"], "give NAME=FOLDERS"),
         (["compare", "--group", "x=runs/none-*"], "matches no folder"),

@@ -16,7 +16,7 @@ from rlstack.text_table import aligned
 if TYPE_CHECKING:
     from rlstack.training.run_summaries import RunSummary
 
-_Folders = tyro.conf.Positional[tuple[Path, ...]]
+_Folders = Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="FOLDER ...")]
 _Groups = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=FOLDERS ...")]
 _File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
 
@@ -25,8 +25,8 @@ _File = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
 class RunsList:
     """List training runs: name, task, robot, date, steps, success, seconds, and whether they finished."""
 
-    folders: _Folders = (Path("runs"),)
-    """Runs, or folders with runs in them."""
+    folders: _Folders = ("runs",)
+    """Runs, or folders with runs in them, also in an object store, as fsspec names it: s3://bucket/runs."""
     json: _File = None
     """Write the list to this file as well."""
 
@@ -39,7 +39,7 @@ class RunsList:
         names = ("run", "name", "task", "robot", "date", "steps", "success", "seconds", "finished")
         print("\n".join(aligned([names, *(_row(run) for run in runs)])))
         if self.json is not None:
-            data = [{**asdict(run), "folder": str(run.folder), "began": run.began.isoformat()} for run in runs]
+            data = [{**asdict(run), "folder": run.place, "began": run.began.isoformat()} for run in runs]
             write_json(self.json, data)
         return 0
 
@@ -52,7 +52,7 @@ class RunsCompare:
     middle half of all scores; intervals are percentiles of a bootstrap of 10,000 samples, stratified by task.
     """
 
-    folders: _Folders = (Path("runs"),)
+    folders: _Folders = ("runs",)
     """Runs, or folders with runs in them; those with the same name are a group."""
     group: _Groups = ()
     """Groups by another name: tuned=runs/tuned-* plain=runs/a,runs/b. FOLDERS are not read then."""
@@ -97,7 +97,7 @@ class RunsPlot:
     With --profile, instead, which share of the runs is better than each value of the figure (a performance profile).
     """
 
-    folders: _Folders = (Path("runs"),)
+    folders: _Folders = ("runs",)
     """Runs, or folders with runs in them; those with the same name are a group."""
     group: _Groups = ()
     """Groups by another name, as for `rlstack runs compare`."""
@@ -137,14 +137,16 @@ class RunsExport:
     A row is a figure of an evaluation or of the end of a run; pandas, Polars and DuckDB read it.
     """
 
-    folders: _Folders = (Path("runs"),)
+    folders: _Folders = ("runs",)
     """Runs, or folders with runs in them, such as a sweep's."""
     out: Annotated[str, tyro.conf.arg(metavar="FILE")] = "runs.parquet"
     """The file, .parquet; also in an object store, as fsspec names it: s3://bucket/runs.parquet"""
+    scalars: bool = False
+    """Also every scalar that TensorBoard shows, thousands a run."""
 
     def run(self) -> int:
         """Write the file."""
-        from rlstack.data.lerobot.tables import rows_to_bytes
+        from rlstack.data.lerobot.tables import groups_to_bytes
         from rlstack.files import check_folder, write_atomically
         from rlstack.libraries import import_library
         from rlstack.training.run_export import figure_rows
@@ -157,8 +159,7 @@ class RunsExport:
             store = import_library("fsspec", "train")
         else:
             check_folder(Path(self.out).expanduser().parent, "--out")
-        rows = figure_rows(find_runs(self.folders))
-        data = rows_to_bytes(rows)
+        count, data = groups_to_bytes(figure_rows(find_runs(self.folders), self.scalars))
         if remote:
             try:
                 with store.open(self.out, "wb") as file:
@@ -167,11 +168,16 @@ class RunsExport:
                 raise UserError(f"--out {self.out} cannot be written: {error}") from error
         else:
             write_atomically(Path(self.out).expanduser(), data, what="the figures")
-        print(f"{len(rows)} figures: {self.out}")
+        print(f"{count} figures: {self.out}")
         return 0
 
 
-def _grouped(folders: Sequence[Path], groups: Sequence[str]) -> dict[str, list[RunSummary]]:
+def _matched(pattern: str) -> list[str]:
+    """Return the folders of a pattern; an address in an object store is taken as it is."""
+    return [pattern] if "://" in pattern else sorted(glob.glob(pattern))
+
+
+def _grouped(folders: Sequence[str], groups: Sequence[str]) -> dict[str, list[RunSummary]]:
     """Return runs by group: as given, or by their recipes' names.
 
     Raises:
@@ -184,7 +190,7 @@ def _grouped(folders: Sequence[Path], groups: Sequence[str]) -> dict[str, list[R
         name, equals, patterns = text.partition("=")
         if not (name and equals and patterns):
             raise UserError(f"--group: {text!r} is not allowed: give NAME=FOLDERS, such as tuned=runs/tuned-*.")
-        matched = [Path(one) for pattern in patterns.split(",") for one in sorted(glob.glob(pattern))]
+        matched = [one for pattern in patterns.split(",") for one in _matched(pattern)]
         if not matched:
             raise UserError(f"--group: {text!r} matches no folder.")
         found[name] = find_runs(matched)
@@ -216,7 +222,7 @@ def _row(run: RunSummary) -> tuple[str, ...]:
     success, seconds = run.figure("success"), run.figures.get("seconds")
     ended = "yes" if run.finished else "no" if run.figures else "not yet"
     return (
-        str(run.folder),
+        run.place,
         run.name,
         Path(run.task).name,
         Path(run.robot).name,

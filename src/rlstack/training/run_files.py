@@ -13,3 +13,5 @@ TRACKED = "tracked.json"
 
 EVALUATIONS = "evaluations.json"
 """Figures of each evaluation so far, in order."""
+SCALARS = "events.out.tfevents."
+"""How the names of TensorBoard's files begin."""

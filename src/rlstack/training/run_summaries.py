@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlstack.errors import UserError
+from rlstack.training.remote_runs import fetched_runs, is_remote
 from rlstack.training.run_files import FIGURES, RECIPE
 from rlstack.yaml_files import read_yaml
 
@@ -19,13 +20,15 @@ class RunSummary:
     """One run.
 
     Args:
-        folder: Its folder.
+        place: Its folder, or its address in an object store.
+        folder: Its folder, or one with copies of its small files.
         name: Of its recipe, which runs over several seeds share.
         task, robot, algorithm, seed: As in its recipe.
         began: When its folder was written.
         figures: Those of training.json; empty while it trains, or if it was killed.
     """
 
+    place: str
     folder: Path
     name: str
     task: str
@@ -51,35 +54,44 @@ class RunSummary:
         return [float(row["step"]) for row in rows], [float(row[name]) for row in rows]
 
 
-def find_runs(folders: Sequence[Path]) -> list[RunSummary]:
-    """Return the runs that are, or are anywhere in, ``folders``, by name and seed.
+def find_runs(places: Sequence[Path | str]) -> list[RunSummary]:
+    """Return the runs that are, or are anywhere in, ``places``, by name and seed.
+
+    A place is a folder, or an address that fsspec reads, such as ``s3://bucket/runs``.
 
     Raises:
-        UserError: A folder is not there, or no run is in any of them.
+        UserError: A place is not there or cannot be read, or no run is in any of them.
     """
-    for folder in folders:
+    found: dict[str, Path] = {}
+    for place in places:
+        if is_remote(str(place)):
+            found |= dict(fetched_runs(str(place)))
+            continue
+        folder = Path(place)
         if not folder.is_dir():
             raise UserError(f"There is no folder {folder}: name a run's folder, or one with runs in it.")
-    recipes = dict.fromkeys(path for folder in folders for path in sorted(folder.rglob(RECIPE)))
-    runs = [_run(path) for path in recipes]
+        found |= {str(path.parent): path.parent for path in sorted(folder.rglob(RECIPE))}
+    runs = [_run(place, folder) for place, folder in found.items()]
     if not runs:
-        raise UserError(f"No run is in {', '.join(map(str, folders))}: `rlstack train RECIPE` makes one.")
-    return sorted(runs, key=lambda run: (run.name, run.seed, str(run.folder)))
+        raise UserError(f"No run is in {', '.join(map(str, places))}: `rlstack train RECIPE` makes one.")
+    return sorted(runs, key=lambda run: (run.name, run.seed, run.place))
 
 
-def _run(recipe: Path) -> RunSummary:
+def _run(place: str, folder: Path) -> RunSummary:
+    recipe = folder / RECIPE
     data = read_yaml(recipe, "the recipe")
     if not isinstance(data, dict) or not {"name", "task", "robot"} <= set(data):
-        raise UserError(f"{recipe} is no run's recipe: name, task or robot is missing.")
+        raise UserError(f"{place}/{RECIPE} is no run's recipe: name, task or robot is missing.")
     return RunSummary(
-        folder=recipe.parent,
+        place=place,
+        folder=folder,
         name=str(data["name"]),
         task=str(data["task"]),
         robot=str(data["robot"]),
         algorithm=str(data.get("algorithm", "ppo")),
         seed=int(data.get("seed", 0)),
         began=datetime.fromtimestamp(recipe.stat().st_mtime),
-        figures=_figures(recipe.with_name(FIGURES)),
+        figures=_figures(folder / FIGURES),
     )
 
 

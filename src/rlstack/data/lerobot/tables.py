@@ -186,6 +186,34 @@ def rows_to_bytes(rows: Sequence[Mapping[str, Any]]) -> bytes:
     return to_bytes([arrow.Table.from_pylist(list(rows))])
 
 
+def groups_to_bytes(groups: Iterable[Sequence[Mapping[str, Any]]]) -> tuple[int, bytes]:
+    """Return the number of rows in all groups, and these as a Parquet file with a row group for each.
+
+    A column that one group lacks, or in which it has nothing, is empty there. Only one group is in memory as rows.
+    """
+    arrow, parquet = import_library("pyarrow", "data"), import_library("pyarrow.parquet", "data")
+    tables = []
+    for rows in groups:
+        table = arrow.Table.from_pylist(list(rows))
+        texts = [k for k, kind in enumerate(table.schema.types) if arrow.types.is_string(kind)]
+        for k in texts:  # texts repeat in every row of a group
+            table = table.set_column(k, table.schema.names[k], table.column(k).dictionary_encode())
+        tables.append(table)
+    plain = [
+        arrow.schema([(field.name, getattr(field.type, "value_type", field.type)) for field in table.schema])
+        for table in tables
+    ]
+    schema = arrow.unify_schemas(plain, promote_options="permissive")
+    file = arrow.BufferOutputStream()
+    with parquet.ParquetWriter(file, schema, compression="snappy", write_page_checksum=True) as writer:
+        for table in tables:
+            lacking = [name for name in schema.names if name not in table.schema.names]
+            for name in lacking:
+                table = table.append_column(name, arrow.nulls(table.num_rows))
+            writer.write_table(table.select(schema.names).cast(schema), row_group_size=MOST_FRAMES)
+    return sum(table.num_rows for table in tables), file.getvalue().to_pybytes()
+
+
 def read_table(path: Path, columns: Sequence[str] | None = None) -> Any:
     """Return a Parquet file's table, or some of its columns.
 
