@@ -276,7 +276,9 @@ def drive(true: WheeledBase, robot: WheeledBase, factors: Floats, seed: int, sec
     driven.reset()
     rng, twist, due_s, rate = np.random.default_rng([seed, 1]), np.zeros(2), 0.5, 30.0
     rows: list[dict[str, Floats]] = []
+    times: list[float] = []
     for k in range(round(rate * seconds)):
+        times.append(driven.simulation.time_s)  # whole steps of 1 ms, of which a period has 33 or 34
         if k / rate >= due_s:
             goes = rng.choice([0.0, 1.0, 1.0], 2)
             twist, due_s = goes * rng.uniform([-0.2, -2.0], [0.2, 2.0]), due_s + float(rng.uniform(0.6, 2.0))
@@ -289,7 +291,7 @@ def drive(true: WheeledBase, robot: WheeledBase, factors: Floats, seed: int, sec
         driven.write({"twist": base_twist(robot, wheel_speeds(robot, twist)) * factors})
         driven.step(1.0 / rate)
     driven.close()
-    at_s: Any = np.arange(len(rows)) / rate
+    at_s: Any = np.array(times)
     each = {"odom": tuple(BASE_NOISE), "cmd_vel": ("twist",), "joint_states": ("joint_velocity",)}
     tracks = {
         topic: Track(topic, at_s, {name: np.array([row[name] for row in rows]) for name in names})
@@ -353,6 +355,7 @@ def retrained(seed: int, found: Identification, truth: dict[str, float]) -> str:
     )
 
 
+IN_PROPORTION = "in proportion to "
 LINEAR = {"delay": "ms", "centre_x": "mm", "centre_y": "mm", "linear_slip": "", "angular_slip": ""}
 """Parameters whose error is a difference, in this unit; of all others it is a share."""
 
@@ -385,9 +388,12 @@ def scored(found: Identification, truth: dict[str, float]) -> dict[str, Any]:
     for name, one in found.estimates.items():
         if name not in truth or one.verdict != "told" or one.interval is None:
             continue  # the rotors' range is read off, not estimated
-        linear = name in LINEAR
-        errors[name] = abs(one.value - truth[name]) if linear else abs(one.value / truth[name] - 1.0)
-        inside[name] = bool(one.interval[0] <= truth[name] <= one.interval[1])
+        linear, true = name in LINEAR, truth[name]
+        if one.why.startswith(IN_PROPORTION):  # to the file's value of another number
+            scale = one.why.removeprefix(IN_PROPORTION).split(",")[0]
+            true *= found.estimates[scale].value / truth[scale]
+        errors[name] = abs(one.value - true) if linear else abs(one.value / true - 1.0)
+        inside[name] = bool(one.interval[0] <= true <= one.interval[1])
     before, after = ({name: float(one[-1]) for name, one in gap.errors.items()} for gap in (found.before, found.after))
     if found.driven is not None:
         for at, gap in zip((before, after), found.driven):

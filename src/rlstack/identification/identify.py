@@ -14,7 +14,15 @@ from rlstack.arrays import Array
 from rlstack.errors import UserError, unknown_name
 from rlstack.identification.fit import Fit, fit
 from rlstack.identification.gap import Gap, gap_of
-from rlstack.identification.motion_model import COMMANDS, Z90, Estimate, KindIdentification, MotionModel, Windows
+from rlstack.identification.motion_model import (
+    COMMANDS,
+    Z90,
+    Estimate,
+    KindIdentification,
+    MotionModel,
+    Parameter,
+    Windows,
+)
 from rlstack.identification.recorded import SHORTEST_S, Recorded, read_recording
 from rlstack.identification.sensors import sensor_estimates
 from rlstack.identification.shooting import CYCLE_S, HELD_OUT_S, Shooting, kept_windows, windows_of
@@ -27,8 +35,9 @@ LEAST_MOTION_S = 5.0
 _MOST_UNEXPLAINED = 0.5
 """Largest share of the motion's variance that a fit may leave."""
 
-_FAR = 2.0
-"""Half widths of its interval by which an estimate may be off the file's value, if it is too rough to replace it."""
+_FAR = 1.0
+"""Half widths of its interval by which an estimate may be off the file's value, if it is too rough to replace it: all
+others are fitted to what the file has for it, and a value that the interval excludes would draw them with it."""
 
 _MOVES = 30.0
 """Motion within a segment over the sensor's noise above which it must be explained: a hover need not be."""
@@ -82,7 +91,7 @@ class Identification:
         """What the recordings tell of the sensors, by name."""
         kind: KindIdentification = find_kind(self.robot.kind).load("identification")
         found = sensor_estimates(self.robot, self.model, self.values, self.windows, self.fit, self.recordings)
-        return found | {one.parameter.name: one for one in kind.sensors(self.robot, self.recordings)}
+        return found | {one.parameter.name: one for one in kind.sensors(self.robot, self.recordings, self.estimates)}
 
     @property
     def notes(self) -> list[str]:
@@ -167,6 +176,7 @@ def identify(
     found, pieces = None, windows
     reasons: dict[int, str] = {}
     widths: dict[int, float] = {}
+    together: dict[int, float] = {}
     while True:
         for length in lengths:
             pieces = kept_windows(model, windows_of(list(recordings), model.topic, length, held_out=fitted))
@@ -186,8 +196,9 @@ def identify(
                 model, found, estimated = other, trial, problem.values(trial.parameters)
         halves = dict(zip(free, half_widths(model, free, found.deviation).tolist()))
         lengths = all_lengths[-1:]
-        if widths:  # a fit without what is not told: intervals still allow for that
-            halves = {k: max(half, widths[k]) for k, half in halves.items()}
+        if widths:  # a fit without what is not told: intervals allow for that, and for how far it drew the others
+            at = {k: float(model.parameters[k].inward(estimated[k])) for k in halves}
+            halves = {k: max(half, widths[k] + abs(at[k] - together.get(k, at[k]))) for k, half in halves.items()}
         partners = [] if widths else _in_proportion(model, halves)
         untold = partners or _untold(model, halves, estimated)
         estimated[untold] = values[untold]
@@ -199,7 +210,11 @@ def identify(
             estimated[untold] = values[untold]
             free = [k for k in free if k not in untold]
         if not partners:
-            widths = {k: half for k, half in halves.items() if k in free}
+            widths = {k: widths.get(k, halves[k]) for k in free}
+            if absurd:  # what no robot has drew the others
+                together = {}
+            elif not together:
+                together = {k: float(model.parameters[k].inward(estimated[k])) for k in free}
         if not untold:
             break
         if not free:
@@ -300,6 +315,12 @@ def _in_proportion(model: MotionModel, halves: Mapping[int, float]) -> list[int]
     return [k for k in partners if k in halves]
 
 
+def _partner(model: MotionModel, parameter: Parameter) -> str:
+    """Return the name of the parameter to which one is in proportion, by itself or by what it needs; empty: none."""
+    needed = next((one for one in model.parameters if one.name == parameter.needs), parameter)
+    return parameter.alike or (needed.alike if needed.alike != parameter.name else "")
+
+
 def _untold(model: MotionModel, halves: Mapping[int, float], estimated: Array) -> list[int]:
     """Return the parameters whose interval is too wide, unless the file's value is far outside it.
 
@@ -361,9 +382,9 @@ def _estimates(
         elif k in halves:
             at = float(parameter.inward(estimated[k]))
             low, high = (float(parameter.outward(at + sign * halves[k])) for sign in (-1.0, 1.0))
-            why = ""
-            if parameter.alike and any(model.parameters[j].name == parameter.alike for j in reasons):
-                why = f"in proportion to {parameter.alike}, which is the file's"
+            why, partner = "", _partner(model, parameter)
+            if partner and any(model.parameters[j].name == partner for j in reasons):
+                why = f"in proportion to {partner}, which is the file's"
             elif scale is not None and parameter.unit.startswith(("kg", "N")):
                 why = f"in proportion to {model.parameters[scale].name}, which is the file's"
             estimates[parameter.name] = Estimate(parameter, float(estimated[k]), (low, high), "told", why)

@@ -307,8 +307,14 @@ class KindIdentification(ABC):
         """Return how signals that are more than a field of their message are read from it; empty: it says nothing."""
         return {}
 
-    def sensors(self, robot: Any, recordings: Sequence[Recorded]) -> list[Estimate]:
-        """Return what recordings tell of sensors that only this kind has."""
+    def sensors(self, robot: Any, recordings: Sequence[Recorded], estimates: Mapping[str, Estimate]) -> list[Estimate]:
+        """Return what recordings tell of sensors that only this kind has, and of its battery.
+
+        Args:
+            robot: The robot.
+            recordings: Its recordings.
+            estimates: What its motion told, by name.
+        """
         return []
 
     @abstractmethod

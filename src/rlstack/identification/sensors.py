@@ -84,8 +84,12 @@ def sensor_edits(
         says: Returns the evidence for one, by name.
     """
     changed: dict[Place, dict[str, tuple[Any, str]]] = {}
+    plain: list[Edit] = []
     for name, one in estimates.items():
         if one.verdict != "told" or not one.parameter.place:
+            continue
+        if len(one.parameter.place) == 2:  # a number of a section without sensors
+            plain.append(Edit(one.parameter.place, float(f"{one.value:.4g}"), says(name)))
             continue
         section, sensor, key, *index = one.parameter.place
         value: Any = float(f"{one.value:.4g}")
@@ -110,7 +114,7 @@ def sensor_edits(
         else:
             merged = {**there, **{key: value for key, (value, _) in values.items()}}
             found.append(Edit(place, merged, "; ".join(noted for _, noted in values.values())))
-    return found
+    return found + plain
 
 
 def _parameter(robot: RobotSpec, sensor: str, what: str, unit: str, name: str = "") -> Parameter:

@@ -116,3 +116,14 @@ def test_a_delay_moves_held_targets_continuously() -> None:
 def test_a_pair_of_arms_is_refused() -> None:
     with pytest.raises(UserError, match="files of several arms"):
         IDENTIFICATION.check(load_robot("panda_pair"))
+
+
+def test_initial_positions_of_the_arm_are_estimated_and_nothing_else() -> None:
+    model = ArmMotion(load_manipulator("so100"), [])
+    joints, arm = len(model._q), len(model._arm)
+    assert model.state_steps.shape == (arm,) and arm < joints  # there is a gripper
+    states = np.random.default_rng(0).normal(size=(3, 2 * joints))
+    changed = model.moved(states, np.full((2, 3, arm), 0.1)) - states
+    assert changed.shape == (2, 3, 2 * joints)
+    assert np.allclose(changed[..., model._arm], 0.1)
+    assert np.count_nonzero(np.abs(changed) > 1e-12) == 2 * 3 * arm

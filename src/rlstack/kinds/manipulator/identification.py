@@ -2,8 +2,9 @@
 
 Each drive's effort is ``stiffness * (target - position) - damping * velocity``, less dry friction, within the file's
 effort; its motor adds an armature to the joint's inertia. The links' masses and inertias are the file's: they are the
-scale by which motion tells all others. Encoders hardly err, and damped joints forget where they began, so segments
-start from the measured states.
+scale by which motion tells all others. Segments start from positions of their own: a joint held by dry friction stays
+where it began, and half a milliradian there makes drives 20% stronger or weaker. Damped joints forget with which
+velocity they began, so that is the measured one.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ _STEP_S = 0.001
 """Integration step: that of the simulators. A damping D that is integrated implicitly in steps h acts like an inertia
 of h D / 2 besides, which at 2 ms is about half of the armature of a Panda's wrist."""
 
+_POSITION_STEP = 1e-4
+"""Step of finite differences of an initial position, rad or m."""
+
 _POSITION_NOISE, _VELOCITY_NOISE = 0.0005, 0.005
 """First guess of the noise, rad and rad/s: an encoder of 4096 steps."""
 
@@ -57,11 +61,10 @@ _DRIVE = ("stiffness", "damping", "armature")
 class ArmMotion(MotionModel):
     """See :class:`rlstack.identification.motion_model.MotionModel`.
 
-    A state is the positions and velocities of all joints, the gripper's among them, which is not estimated.
+    A state is the positions and velocities of all joints, the gripper's among them; the arm's positions are estimated.
     """
 
     reference = "joint_position"
-    state_steps = np.empty(0)
 
     def __init__(self, robot: Manipulator, recordings: Sequence[Recorded]) -> None:
         self._mujoco = import_mujoco()
@@ -89,6 +92,7 @@ class ArmMotion(MotionModel):
         self._column = {parameter.name: k for k, parameter in enumerate(self.parameters)}
         self._names = [drives[k].name for k in self._arm]
         width = len(self._arm)
+        self.state_steps = np.full(width, _POSITION_STEP)
         self.channels = (
             Channel("joint_position", "rad", width, _POSITION_NOISE),
             Channel("joint_velocity", "rad/s", width, _VELOCITY_NOISE),
@@ -99,8 +103,10 @@ class ArmMotion(MotionModel):
         return np.concatenate([self._measured(windows, name)[:, 0] for name in _MEASURED], axis=1)
 
     def moved(self, states: Array, change: Array) -> Array:
-        """Return the states: they are not estimated."""
-        return states
+        """Return the states after changes of the arm's positions."""
+        found = np.array(np.broadcast_to(states, (*change.shape[:-1], states.shape[-1])))
+        found[..., self._arm] += change
+        return found
 
     def residual(self, values: Array, states: Array, windows: Windows) -> Array:
         """Return the arm's positions and velocities, predicted minus measured (V, S, K, 2 arm joints)."""
@@ -217,7 +223,11 @@ def _parameters(robot: Manipulator, inertia: Array) -> list[Parameter]:
         for what, unit in zip(_DRIVE[:2], (per, per.replace("/", " s/"))):
             # a drive without damping can be told to have some, whose logarithm needs a start
             value = max(float(getattr(joint, what)), 1e-3 * joint.stiffness)
-            found.append(Parameter(f"{what}_{joint.name}", unit, value, ("joints", k, keys[what]), **factor))
+            # where the motor is most of what a joint moves, all are in proportion to its armature
+            of: dict[str, Any] = {"needs": f"stiffness_{joint.name}"}
+            if what == "stiffness":
+                of = {"alike": f"armature_{joint.name}" if joint.armature else ""}
+            found.append(Parameter(f"{what}_{joint.name}", unit, value, ("joints", k, keys[what]), **of, **factor))
         share: dict[str, Any] = {"logarithmic": False, "least": 0.0}
         own = max(0.1 * joint.armature, 0.02 * float(moment))
         found.append(
@@ -260,7 +270,7 @@ class ArmIdentification(KindIdentification):
     """See :class:`rlstack.identification.motion_model.KindIdentification`."""
 
     signals = (*_MEASURED, "joint_target")
-    segments_s = (1.0,)
+    segments_s = (0.25, 1.0)
 
     def check(self, robot: Any) -> None:
         """Refuse robots of several arms."""

@@ -29,6 +29,7 @@ from rlstack.identification.motion_model import (
     odometry_channel,
 )
 from rlstack.identification.recorded import Recorded, Track
+from rlstack.kinds.quadrotor.identification_battery import BATTERY, battery_estimates
 from rlstack.kinds.quadrotor.identification_edits import FLAT, MOMENTS, quadrotor_edits
 from rlstack.kinds.quadrotor.identification_parameters import quadrotor_parameters, rotor_range, thrust_coefficients
 from rlstack.kinds.quadrotor.identification_rotors import MeasuredRotors, RotorHistory, commanded_range
@@ -345,8 +346,8 @@ def _step_kernel(rotors: int, residual: ResidualModel | None) -> Kernel:
 class QuadrotorIdentification(KindIdentification):
     """See :class:`rlstack.identification.motion_model.KindIdentification`."""
 
-    signals = (*_MEASURED, "rotor_speed", "measured_rotor_speed", *IMU)
-    optional = ("measured_rotor_speed", *IMU)
+    signals = (*_MEASURED, "rotor_speed", "measured_rotor_speed", *IMU, *BATTERY)
+    optional = ("measured_rotor_speed", *IMU, *BATTERY)
 
     def check(self, robot: Any) -> None:
         """Refuse a robot that takes rates and thrust."""
@@ -359,6 +360,10 @@ class QuadrotorIdentification(KindIdentification):
     def names(self, robot: Any) -> dict[str, Sequence[str]]:
         """Return the rotors' names."""
         return {"rotor_speed": robot.rotor_names, "measured_rotor_speed": robot.rotor_names}
+
+    def sensors(self, robot: Any, recordings: Sequence[Recorded], estimates: Mapping[str, Estimate]) -> list[Estimate]:
+        """Return what recordings tell of the battery."""
+        return battery_estimates(robot, recordings, estimates)
 
     def model(self, robot: Any, recordings: Sequence[Recorded]) -> MotionModel:
         """Return the model."""

@@ -39,6 +39,9 @@ from rlstack.robots.frames import wrap_angle, yaw
 _GRID_S = 0.002
 """Step of the response; the simulators' own is half a control period."""
 
+_INSTANT_S = 1e-6
+"""Times that differ by less are one."""
+
 _LEAST_LAG_S = 0.002
 """Where a file has no lag, so that it has a logarithm."""
 
@@ -149,8 +152,9 @@ class BaseMotion(MotionModel):
         for column, axis in enumerate(("linear", "angular")):
             wanted = np.interp(grid_s - value["delay"], grid_s, ramp[:, column]) * (1.0 - value[f"{axis}_slip"])
             keep = float(np.exp(-_GRID_S / value[f"lag_{axis}"]))
-            followed = lfilter([1.0 - keep], [1.0, -keep], wanted, zi=[keep * wanted[0]])[0]
-            speed[:, column] = np.concatenate([wanted[:1], followed[:-1]])
+            middle = 0.5 * (wanted[1:] + wanted[:-1])  # of each step, so that nothing is half a step late
+            followed = lfilter([1.0 - keep], [1.0, -keep], middle, zi=[keep * wanted[0]])[0]
+            speed[:, column] = np.concatenate([wanted[:1], followed])
         turned = _integral(speed[:, 1])
         return speed, turned, _integral(speed[:, 0] * np.exp(1j * turned))
 
@@ -240,12 +244,16 @@ def _ramp(robot: WheeledBase, time_s: Array, twist: Array) -> tuple[Array, Array
     grid_s = np.arange(float(time_s[0]) - 0.5, float(time_s[-1]) + 1.0, _GRID_S)
     ramp, due = TwistRamp(robot), 0
     found = np.empty((len(grid_s), 2))
-    for k, at in enumerate(grid_s):
-        while due < len(time_s) and time_s[due] <= at + 1e-9:
-            ramp.command(base_twist(robot, wheel_speeds(robot, twist[due])), float(at))
+    for k, at in enumerate(grid_s.tolist()):
+        found[k], end = ramp.twist, at + _GRID_S
+        # a command acts from when it comes, not from the next step
+        while due < len(time_s) and time_s[due] < end - _INSTANT_S:
+            if time_s[due] > at + _INSTANT_S:
+                ramp.step(at, float(time_s[due]) - at)
+                at = float(time_s[due])
+            ramp.command(base_twist(robot, wheel_speeds(robot, twist[due])), at)
             due += 1
-        found[k] = ramp.twist
-        ramp.step(float(at), _GRID_S)
+        ramp.step(at, end - at)
     return grid_s, found
 
 
@@ -286,7 +294,7 @@ class BaseIdentification(KindIdentification):
         lidar = robot.lidars.get("scan")
         return {"scan": ScanRanges(lidar) if lidar is not None and lidar.rings == 1 else lambda message: np.empty(0)}
 
-    def sensors(self, robot: Any, recordings: Sequence[Recorded]) -> list[Estimate]:
+    def sensors(self, robot: Any, recordings: Sequence[Recorded], estimates: Mapping[str, Estimate]) -> list[Estimate]:
         """Return what recordings tell of the lidar ``scan``."""
         return lidar_estimates(robot, recordings)
 
