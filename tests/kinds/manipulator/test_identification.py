@@ -14,7 +14,7 @@ pytest.importorskip("mujoco")
 import mujoco
 
 from rlstack.errors import UserError
-from rlstack.identification.identify import Identification, identify
+from rlstack.identification.identify import Identification, _partner, identify
 from rlstack.identification.recorded import Recorded, Track
 from rlstack.identification.robot_file import write_robot
 from rlstack.kinds.manipulator.identification import IDENTIFICATION, ArmMotion, _extended, _integral, carry
@@ -127,3 +127,10 @@ def test_initial_positions_of_the_arm_are_estimated_and_nothing_else() -> None:
     assert changed.shape == (2, 3, 2 * joints)
     assert np.allclose(changed[..., model._arm], 0.1)
     assert np.count_nonzero(np.abs(changed) > 1e-12) == 2 * 3 * arm
+
+
+def test_all_of_a_drive_is_in_proportion_to_its_armature_where_the_motor_is_most_of_what_it_moves() -> None:
+    model = ArmMotion(load_manipulator("so100"), [])
+    partner = {one.name: _partner(model, one) for one in model.parameters}
+    assert {partner[f"{what}_{PAN}"] for what in ("stiffness", "damping", "friction")} == {f"armature_{PAN}"}
+    assert not partner["payload"] and not partner["delay"]
