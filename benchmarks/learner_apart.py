@@ -67,7 +67,8 @@ def main() -> int:
         name: statistics.median(each["steps_per_s_of_two_cores"] for each in runs) for name, runs in found.items()
     }
     print(
-        f"{'':26}{'steps/s':>10}{'ratio':>8}{'of 2 cores':>12}{'ratio':>8}{'success':>9}  each: steps/s, of 2 cores, success"
+        f"{'':26}{'steps/s':>10}{'ratio':>8}{'of 2 cores':>12}{'ratio':>8}{'success':>9}"
+        "  each: steps/s, of 2 cores, success"
     )
     for name, rate in rates.items():
         runs = found[name]
@@ -100,7 +101,7 @@ def one(words: list[str]) -> int:
     counted = [one for one in times[:-1] if one[1] >= COUNTED_FROM * recipe.steps]
     (begun, first, before), (ended, last, after) = counted[0], counted[-1]
     used = [after[pid] - before.get(pid, 0.0) for pid in after]
-    need = max(*used, sum(used) / 2.0) if len(used) > 1 else used[0]
+    need = max(*used, sum(used) / 2.0) if len(used) > 1 else used[0] / recipe.threads
     figures: dict[str, Any] = {"steps_per_s": (last - first) / (ended - begun), "seconds": ended - begun}
     figures |= {"steps_per_s_of_two_cores": (last - first) / need, "cpu_seconds_of_processes": sorted(used)}
     figures |= {"cpu_seconds": result.cpu_seconds, "success": result.evaluation["success"]}
