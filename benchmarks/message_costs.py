@@ -3,9 +3,11 @@
 
 Steps, blocks of steps, weights, storing, sampling and updates of a recipe for arms; a pipe between processes; calls
 of a Ray actor, empty and with a block; Ray's tasks; what one training of a sweep writes. Times are CPU time where one
-process works, wall time where two answer each other; each is the median of many.
+process works, the least of many, so that other work on the machine counts little; wall time where two answer each
+other, the median of many.
 
-    python benchmarks/message_costs.py [--recipe arm_pick_place] [--workers 2] [--ray] [--trial FOLDER] [--json FILE]
+    python benchmarks/message_costs.py [--recipe arm_pick_place] [--workers 2] [--ray] [--trials 1000]
+        [--trial FOLDER] [--json FILE]
 
 ``--trial`` is the folder of a sweep's trial, whose files are counted. The figures are what
 ``benchmarks/scale_simulation.py`` takes.
@@ -17,6 +19,7 @@ import argparse
 import io
 import json
 import pickle
+import random
 import statistics
 import tempfile
 import threading
@@ -30,21 +33,24 @@ from typing import Any
 import torch
 
 from rlstack.bringup.bench import machine
+from rlstack.bringup.sweep.space import read_ranges
+from rlstack.bringup.sweep.study import Study
+from rlstack.bringup.sweep.training_job import Job
 from rlstack.training import run
 from rlstack.training.command import parse_recipe
-from rlstack.training.recipe import recipe_to_yaml
+from rlstack.training.recipe import load_recipe, recipe_to_yaml
 from rlstack.training.replay_journal import write
 from rlstack.training.rollout_worker import Block, Order, RolloutWorker, WorkerPlan, receive, send
 
 
 def cost(what: Callable[[], Any], times: int, clock: Callable[[], float] = time.process_time) -> float:
-    """Return the median time of a call, microseconds."""
+    """Return the least CPU time of a call, or the median of another clock's, microseconds."""
     found = []
     for _ in range(times):
         begin = clock()
         what()
         found.append(clock() - begin)
-    return 1e6 * statistics.median(found)
+    return 1e6 * (min(found) if clock is time.process_time else statistics.median(found))
 
 
 def of_training(words: list[str], workers: int) -> dict[str, float]:
@@ -177,6 +183,29 @@ def _nothing() -> None:
     return None
 
 
+def of_sweep(trials: int) -> dict[str, float]:
+    """Return what a sweep's own process spends on a trial's draw and outcome, after so many, and on those that run."""
+    ranges = read_ranges(("learning_rate=log:1e-4:1e-2", "envs=8,16"), load_recipe("quadrotor_hover"))
+    found: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as name:
+        job = Job(Path(name) / "run.yaml", Path(name) / "run", 1)
+        job.log.write_text("  2%  0.00M steps, 0k/s, return -20.00/s, lost 0.0%, held-out success -, 25:18 left\n" * 6)
+        found["sweep: look at a running training, us"] = cost(job.share, 500)
+        for search in ("random", "tpe"):
+            file = Path(name) / search
+            study, chance = Study(file, ranges, search, "none", False, 0), random.Random(0)  # type: ignore[arg-type]
+            times = []
+            for number in range(trials):
+                begin = time.process_time()
+                study.values(number)
+                study.tell(number, chance.random())
+                times.append(time.process_time() - begin)
+            last = times[-trials // 5 :]
+            found[f"sweep: draw and tell, {search}, after {trials} trials, us"] = 1e6 * statistics.median(last)
+            found[f"sweep: study, {search}, bytes a trial"] = file.stat().st_size / trials
+    return found
+
+
 def of_trial(folder: Path) -> dict[str, float]:
     """Return what one trial of a sweep left on disk, and what its training took to set up."""
     files = [path for path in folder.rglob("*") if path.is_file()]
@@ -193,6 +222,7 @@ def main() -> int:
     parser.add_argument("--recipe", default="arm_pick_place")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--ray", action="store_true")
+    parser.add_argument("--trials", type=int, default=1000, help="of a sweep, whose draws are timed; 0: none")
     parser.add_argument("--trial", type=Path)
     parser.add_argument("--json", type=Path)
     options, more = parser.parse_known_args()
@@ -200,6 +230,8 @@ def main() -> int:
     size = int(found.pop("block"))
     if options.ray:
         found |= of_ray(size)
+    if options.trials:
+        found |= of_sweep(options.trials)
     if options.trial is not None:
         found |= of_trial(options.trial)
     print(f"{options.recipe}, {machine()}")

@@ -7,7 +7,7 @@ is ``lead`` iterations behind; the learner takes its time for each stored step. 
 trainings on all cores, one process that draws, tells and compares, one file system.
 
     python benchmarks/scale_simulation.py [--costs FILE] [--act-us 180] [--learn-us 470] [--robots 32] [--lead 4]
-        [--cores 1 2 4 16 100 1000 10000] [--trial-s 600] [--driver-s 0.2]
+        [--cores 1 2 4 16 100 1000 10000] [--trial-s 600] [--driver-s 0.07] [--look-us 26]
 
 Without ``--costs`` and options, the costs are those in docs/scale.md.
 """
@@ -118,7 +118,8 @@ def main() -> int:
     parser.add_argument("--trial-s", type=float, default=600.0, help="CPU time of a sweep's training")
     parser.add_argument("--trial-files", type=float, default=10.0)
     parser.add_argument("--trial-bytes", type=float, default=4.4e6)
-    parser.add_argument("--driver-s", type=float, default=0.2, help="CPU time of the sweep's own process for a trial")
+    parser.add_argument("--driver-s", type=float, default=0.07, help="CPU time of the sweep's own process for a trial")
+    parser.add_argument("--look-us", type=float, default=26.0, help="and for each running training in a second")
     options = parser.parse_args()
     costs = Costs(block=8 * options.robots, lead=options.lead)
     if options.costs is not None:
@@ -147,13 +148,18 @@ def main() -> int:
     ends |= {"network": costs.block * costs.network / costs.bytes}
     for name, rate in ends.items():
         print(f"{name}: full at {rate:,.0f} steps a second, {rate * costs.act_s:,.1f} workers")
-    print(f"\nSweep: trainings of {options.trial_s:g} CPU-s, {options.driver_s:g} CPU-s of its own process for each")
+    print(
+        f"\nSweep: trainings of {options.trial_s:g} CPU-s, {options.driver_s:g} CPU-s of its own process for each,"
+        f" {options.look_us:g} us a second for each that runs"
+    )
     print(f"{'cores':>8}{'trials/s':>12}{'own process':>13}{'files/s':>9}{'MB/s':>8}")
     for cores in options.cores:
         rate = cores / options.trial_s
         files, size = rate * options.trial_files, rate * options.trial_bytes / 1e6
-        print(f"{cores:8}{rate:12.3g}{rate * options.driver_s:13.1%}{files:9.3g}{size:8.3g}")
-    print(f"Its own process is full at {options.trial_s / options.driver_s:,.0f} cores.")
+        own = rate * options.driver_s + cores * 1e-6 * options.look_us
+        print(f"{cores:8}{rate:12.3g}{own:13.1%}{files:9.3g}{size:8.3g}")
+    full = 1.0 / (options.driver_s / options.trial_s + 1e-6 * options.look_us)
+    print(f"Its own process is full at {full:,.0f} cores.")
     return 0
 
 
