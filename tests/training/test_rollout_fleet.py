@@ -25,6 +25,7 @@ from rlstack.training.algorithms.rlpd_camera import RLPDCameraSettings
 from rlstack.training.algorithms.sac import SAC, SACSettings
 from rlstack.training.algorithms.wsrl import WSRL, WSRLSettings
 from rlstack.training.intervention_strategies import IntervenerSettings
+from rlstack.training.learner_process import LearnerProcess
 from rlstack.training.recipe import recipe_from_data
 from rlstack.training.replay_journal import ReplayJournal
 from rlstack.training.rollout_fleet import RolloutFleet
@@ -236,18 +237,22 @@ def reach(workers: int) -> dict[str, Any]:
 
 
 @pytest.mark.integration
-def test_workers_are_processes_one_of_which_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_and_the_learner_are_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pools: list[LocalPool] = []
+    learners: list[LearnerProcess] = []
     monkeypatch.setattr(sac, "LocalPool", lambda folder: pools.append(LocalPool(folder)) or pools[-1])
+    monkeypatch.setattr(sac, "LearnerProcess", lambda *given: learners.append(LearnerProcess(*given)) or learners[-1])
     killed: list[int] = []
 
     def kill(progress: Any) -> None:
-        if progress.steps > 512 and not killed:
-            killed.append(pools[0]._workers[1][0].pid)
-            os.kill(killed[0], signal.SIGKILL)
+        if progress.steps > 512 * (1 + len(killed)) and len(killed) < 2:
+            process = pools[0]._workers[1][0] if not killed else learners[0]._process
+            killed.append(process.pid)
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
 
     result = run.start(recipe_from_data(reach(2), "test"), tmp_path / "run", kill)
-    assert killed and result.finished and result.steps == 2048
+    assert len(killed) == 2 and result.finished and result.steps == 2048
     assert result.cpu_seconds > 1.0 and not pools[0]._workers, "all have ended"
     reader = ReplayReader(tmp_path / "run" / "replay")
     assert len(reader) == 2048
