@@ -212,21 +212,23 @@ def learn(folder: Path, parent: int) -> None:
 
     publish()  # of a power cut, the file that is there may be damaged
     batches: list[dict[str, torch.Tensor]] = []
+    done = 0.0
     while not stop.is_set():
-        steps, done = _progress(folder)
-        owed = settings.updates * (steps - settings.warm_up) - updates
-        if owed <= 0.0:
-            time.sleep(_IDLE_S)
-        else:
+        if not batches:
+            steps, done = _progress(folder)
+            owed = settings.updates * (steps - settings.warm_up) - updates
             try:
-                batches = batches or replay.batches(min(math.ceil(owed), AT_ONCE))
+                batches = replay.batches(min(math.ceil(owed), AT_ONCE)) if owed > 0.0 else []
             except Overwritten:
                 continue
+        if batches:
             batch = batches.pop()
             logged.update(learner.update_critics(batch))
             updates += 1
             if updates % settings.actor_every == 0:
                 logged.update(learner.update_actor(batch, settings.cloning_at(done)))
+        else:
+            time.sleep(_IDLE_S)
         now = time.monotonic()
         if now - published > _PUBLISH_S and logged:
             publish()
