@@ -199,7 +199,7 @@ def identify(
         if widths:  # a fit without what is not told: intervals allow for that, and for how far it drew the others
             at = {k: float(model.parameters[k].inward(estimated[k])) for k in halves}
             halves = {k: max(half, widths[k] + abs(at[k] - together.get(k, at[k]))) for k, half in halves.items()}
-        partners = [] if widths else _in_proportion(model, halves)
+        partners = [] if widths else _in_proportion(model, halves, estimated)
         untold = partners or _untold(model, halves, estimated)
         estimated[untold] = values[untold]
         absurd = [] if partners else _impossible(model, {k: halves[k] for k in free if k not in untold}, estimated)
@@ -307,12 +307,21 @@ def half_widths(model: MotionModel, free: Sequence[int], deviation: Array) -> Ar
     return np.asarray(Z90 * np.hypot(deviation, floor))
 
 
-def _in_proportion(model: MotionModel, halves: Mapping[int, float]) -> list[int]:
-    """Return the parameters that cannot be told apart from another one, which is then told in proportion to them."""
+def _in_proportion(model: MotionModel, halves: Mapping[int, float], estimated: Array) -> list[int]:
+    """Return the parameters that cannot be told apart from another one, which is then told in proportion to them.
+
+    Those whose interval excludes the file's value are told, if roughly.
+    """
     names = [parameter.name for parameter in model.parameters]
     wide = [k for k, half in halves.items() if half > model.parameters[k].needed and model.parameters[k].alike]
     partners = [names.index(model.parameters[k].alike) for k in wide]
-    return [k for k in partners if k in halves]
+    return [k for k in partners if k in halves and _off(model, k, estimated) < _FAR * halves[k]]
+
+
+def _off(model: MotionModel, k: int, estimated: Array) -> float:
+    """Return how far a parameter's estimate is from the file's value: of the logarithm, or in the unit."""
+    parameter = model.parameters[k]
+    return abs(float(parameter.inward(estimated[k]) - parameter.inward(parameter.value)))
 
 
 def _partner(model: MotionModel, parameter: Parameter) -> str:
@@ -326,13 +335,8 @@ def _untold(model: MotionModel, halves: Mapping[int, float], estimated: Array) -
 
     A number that is known to be wrong is no better than one that is known roughly, and would spoil the others.
     """
-    found = []
-    for k, half in halves.items():
-        parameter = model.parameters[k]
-        off = abs(float(parameter.inward(estimated[k]) - parameter.inward(parameter.value)))
-        if half > parameter.needed and off < _FAR * half:
-            found.append(k)
-    return found
+    wide = [k for k, half in halves.items() if half > model.parameters[k].needed]
+    return [k for k in wide if _off(model, k, estimated) < _FAR * halves[k]]
 
 
 def _impossible(model: MotionModel, halves: Mapping[int, float], estimated: Array) -> list[int]:
