@@ -206,7 +206,7 @@ def identify(
         if untold := untold + absurd:
             names = {model.parameters[k].name for k in untold}
             untold += [k for k in halves if model.parameters[k].needs in names and k not in untold]
-            reasons |= {k: _reason(model, k, halves[k], absurd=k in absurd) for k in untold}
+            reasons |= {k: _reason(model, k, halves[k], absurd=k in absurd, scale=k in partners) for k in untold}
             estimated[untold] = values[untold]
             free = [k for k in free if k not in untold]
         if not partners:
@@ -350,15 +350,17 @@ def _impossible(model: MotionModel, halves: Mapping[int, float], estimated: Arra
     return rough or sorted(among, key=lambda k: halves[k] / model.parameters[k].needed)[-1:]
 
 
-def _reason(model: MotionModel, k: int, half: float, *, absurd: bool) -> str:
+def _reason(model: MotionModel, k: int, half: float, *, absurd: bool, scale: bool) -> str:
     parameter, share = model.parameters[k], float(np.expm1(half))
     if absurd:
         return f"no robot has what fits best: record {parameter.manoeuvre}, or give it: --known {parameter.name}=VALUE"
+    partner = next((one.name for one in model.parameters if one.alike == parameter.name), "")
+    if half <= parameter.needed and scale:
+        return f"{partner} is told in proportion to it only, and its interval holds the file's value"
     if half <= parameter.needed and parameter.needs:
         return f"it is not told without {parameter.needs}, which this recording does not tell"
     wide = f"{100.0 * share:.0f}%" if parameter.logarithmic else f"{half:.2g} {parameter.unit}".strip()
     most = f"{100.0 * parameter.needed:.0f}%" if parameter.logarithmic else f"{parameter.needed:.2g} {parameter.unit}"
-    partner = next((one.name for one in model.parameters if one.alike == parameter.name), "")
     beside = f" apart from {partner}" if partner else ""
     told = f"tells it{beside} to {wide} only (at most {most.strip()} are wanted)"
     if parameter.logarithmic and share > 1.0:
