@@ -45,6 +45,8 @@ class CameraRenderer:
                 " give them one size in the robot file."
             )
         ((self.height, self.width),) = sizes
+        self.renders = True
+        """False: images stay black, and only :attr:`places` are found."""
         self.places = np.zeros((0, 2))
         """(points, 2) where the followed points are in the last image, hidden or not: right and down, -1 to 1."""
 
@@ -90,6 +92,8 @@ class CameraRenderer:
         axes = axis @ given.rotation @ rotation_from_rpy(tuple(appearance.turn[world, camera].tolist())) @ OPTICAL
         lens = _lens(given, float(appearance.view[world, camera]))
         self.places = _projected(points, place, axes, lens)
+        if not self.renders:
+            return np.zeros((self.height, self.width, 3), np.uint8)
         view = self._renderer.look(place, axes, lens, ("rgb",))
         assert view.rgb is not None
         return view.rgb

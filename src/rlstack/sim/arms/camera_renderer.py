@@ -30,6 +30,8 @@ _SHOWN = 1
 class ArmCameraRenderer(CameraRenderer):
     """Renders states of :class:`rlstack.sim.batch_mujoco.simulator.MujocoSimulator`.
 
+    The boxes whose sizes and colours differ between trials are followed in images, in their order, and then the tool.
+
     Args:
         robot: The arm, whose file has these cameras.
         build: Adds the task's objects, as for the worlds.
@@ -50,7 +52,8 @@ class ArmCameraRenderer(CameraRenderer):
         self._arm = np.flatnonzero(own)
         self.colours = model.geom_rgba[self._handled, :3].copy()
         """(boxes, 3) the boxes' colours as built."""
-        self.places = np.zeros((len(self._handled), 2))
+        self._tool = int(model.body(robot.tool_link).id)
+        self.places = np.zeros((len(self._handled) + 1, 2))
         self._links = [_link(model, robot, *named) for named in zip(self.names, self._cameras)]
         self._open(model)
 
@@ -88,8 +91,8 @@ class ArmCameraRenderer(CameraRenderer):
         data.qpos[:] = state[1 : 1 + self._nq]
         mujoco.mj_kinematics(model, data)
         link = self._links[camera]
-        mount, boxes = data.xmat[link].reshape(3, 3), data.geom_xpos[self._handled]
-        return self._look(camera, data.xpos[link], mount, appearance, world, boxes)
+        mount, points = data.xmat[link].reshape(3, 3), [*data.geom_xpos[self._handled], data.xpos[self._tool]]
+        return self._look(camera, data.xpos[link], mount, appearance, world, np.array(points))
 
 
 def _link(model: Any, robot: Manipulator, name: str, camera: Camera) -> int:

@@ -31,9 +31,12 @@ _UPRIGHT_M = 0.006
 _OVER, _CLOSE, _SLOWLY, _PRESSED = 0.04, 0.004, 0.006, 0.004
 """m: approach height above the placed position, horizontal tolerance to descend, descent per step, and the target's
 final depth below the placed position."""
-_LEVEL = (0.006, 0.02)
+_LEVEL = (0.012, 0.026)
 """m from the place, horizontally: up to the first a box that comes down by degrees does so for good, from the second on
-it is as high as ever."""
+it is as high as ever. Whoever sees where it is knows that to 6 mm, and would wait above the place for ever with less."""
+_LEAVES, _LEFT = (0.01, 0.0145), (0.014, 0.0165)
+"""m from the place, horizontally, within which a held box is let go of, and within which one stays that was: of hands
+that come down at once, and by degrees."""
 
 
 def stacked(achieved: Array, desired: Array, tolerance_m: float) -> NDArray[np.bool_]:
@@ -62,8 +65,7 @@ class StackExpert:
         hold = self._grasp(seen, pipeline, self._half_m)
         left = goal - thing
         level, height = np.linalg.norm(left[:, :2], axis=1), -left[:, 2]
-        # release within 10 mm; a released box may be up to 14.5 mm off
-        there = (level < np.where(hold.held, 0.01, 0.0145)) & (np.abs(height) < 0.005)
+        there = (level < np.where(hold.held, *(_LEFT if self._by_degrees else _LEAVES))) & (np.abs(height) < 0.005)
         # up beside the lower box, across above it, and slowly down once above the placed position
         held_at, target = tool - thing, seen["target_position"]
         high = height > 0.6 * _OVER

@@ -23,6 +23,9 @@ from rlstack.tasks.manipulator.expert import Expert, GraspExpert
 from rlstack.tasks.manipulator.table_task import TableTask
 from rlstack.tasks.manipulator.trials import Range, Starts
 
+_FLAT = 0.7
+"""Height below which a block is a tile, as a share of its width: those of all arms are flatter, and no cube is."""
+
 Kind = Literal["push", "pick", "stack"]
 
 
@@ -87,6 +90,8 @@ class TableSuiteTask(TableTask):
         words=PUSH.words,
     )
     named = 2
+    hand = True
+    down_m = 0.04
     lengths = (*TableTask.lengths, "push_m", "lift_m", "lift_tolerance_m", "stack_tolerance_m")
     guessed = 0.15
 
@@ -102,6 +107,13 @@ class TableSuiteTask(TableTask):
         lower, joints = np.array([drive.lower for drive in robot.drives[arm:]]), starts.joints.copy()
         joints[:, arm:] = lower + rng.uniform(*self.openings, (count, 1)) * (joints[:, arm:] - lower)
         return replace(starts, joints=joints)
+
+    def looks(self, half: Array, orientation: Array) -> Array:
+        """Return whether blocks are tiles, 1 or -1, and cos and sin of four times their yaw: (N, M, 3)."""
+        x, y, z, w = np.moveaxis(orientation, -1, 0)
+        turned = 4.0 * np.arctan2(2.0 * (x * y + w * z), 1.0 - 2.0 * (y * y + z * z))
+        tile = np.where(half[..., 2] < _FLAT * half[..., 0], 1.0, -1.0)
+        return np.stack([tile, np.cos(turned), np.sin(turned)], axis=-1)
 
     def kinds_of(self, goal: Array) -> NDArray[np.str_]:
         """Return (...) what goals (..., 3) m are of: on the table's surface, on a block, or in the air."""

@@ -65,11 +65,19 @@ class ChunkEnvironment(MujocoEnvironment):
         """Return the command (N, width) under which robots stay as they are."""
 
     def image_places(self) -> Tensor:
-        """Return where the named things are in the observed images, (N, cameras, things, 2): right and down, -1 to 1.
+        """Return where the named things are in the observed images, and what they are like.
 
-        Beyond that is what is not in an image, or not named.
+        (N, cameras, things, 2 or more): right and down, -1 to 1, or beyond for what is not in an image, or not named;
+        then, of tasks that tell that, what a thing is like, such as its shape, each number within about -1 to 1.
         """
         return torch.from_numpy(self.scene.cameras.places()[:, :, :1].astype(np.float32))
+
+    def render(self, images: bool) -> None:
+        """Render images from now on, or leave them black, which is cheaper; :meth:`image_places` is known either way.
+
+        Restart all robots afterwards.
+        """
+        self.scene.cameras.renderer.renders = images
 
     @property
     def privileged_size(self) -> int:

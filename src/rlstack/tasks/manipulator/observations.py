@@ -18,9 +18,6 @@ from rlstack.tasks.manipulator.rewards import placed
 DECIMETRES = 10.0
 """Decimetres per metre."""
 
-_LOW_M = 0.06
-"""Height below which a tool is down at the table."""
-
 GOAL, TARGET_GOAL = "goal_offset", "target_goal_offset"
 """Names of the terms that depend on the goal; tasks may lack the second one."""
 
@@ -61,16 +58,24 @@ class Opening(Term):
 
 
 class SinceDescent(Term):
-    """How far the tool has gone since it came down to the table, which an image does not show; zero above."""
+    """How far the tool has gone since it came down to the table, which an image does not show; zero above.
+
+    Args:
+        low_m: Height below which it is down.
+    """
 
     name, size, unit = "since_descent", 2, "dm"
-    meaning = f"tool minus where it was last above {_LOW_M:g} m, horizontally; 0 while it is"
     memory: Mapping[str, tuple[int, ...]] = {"came_down": (2,)}
+
+    def __init__(self, low_m: float) -> None:
+        super().__init__()
+        self.low_m = low_m
+        self.meaning = f"tool minus where it was last above {low_m:g} m, horizontally; 0 while it is"
 
     def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
         """Return where the tool was last above."""
         tool, started = inputs["tool_position"], inputs["started"]
-        low = started * (tool[:, 2:] < _LOW_M).float()
+        low = started * (tool[:, 2:] < self.low_m).float()
         return {"above": low * memory["came_down"] + (1.0 - low) * tool[:, :2]}
 
     def observe(self, inputs: Tensors, memory: Tensors) -> Tensor:
@@ -86,18 +91,25 @@ class SinceSentence(Term):
     """How far the tool has gone since it first came down for this sentence, so that what is done is not begun again.
 
     Needs the signal ``instruction``; another sentence begins anew.
+
+    Args:
+        low_m: Height below which it is down.
     """
 
     name, size, unit = "since_sentence", 3, "dm, -"
-    meaning = f"tool minus where this sentence first had it below {_LOW_M:g} m, horizontally, and 1; 0 until then"
     memory: Mapping[str, tuple[int, ...]] = {"first_down": (3,), "sentence": (INSTRUCTION_BYTES,)}
+
+    def __init__(self, low_m: float) -> None:
+        super().__init__()
+        self.low_m = low_m
+        self.meaning = f"tool minus where this sentence first had it below {low_m:g} m, horizontally, and 1; 0 until then"
 
     def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
         """Return where the tool first came down, and 1; else 0."""
         tool, before = inputs["tool_position"], memory["first_down"]
         changed = (inputs["instruction"] - memory["sentence"]).abs().sum(dim=1, keepdim=True)
         been = before[:, 2:] * torch.relu(1.0 - changed)
-        now = (1.0 - been) * (tool[:, 2:] < _LOW_M).float()
+        now = (1.0 - been) * (tool[:, 2:] < self.low_m).float()
         place = been * before[:, :2] + now * tool[:, :2]
         return {"first_down": torch.cat([place, been + now], dim=-1)}
 

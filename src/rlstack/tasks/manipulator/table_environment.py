@@ -16,7 +16,7 @@ from rlstack.tasks.core.pipeline import TermInfo, term_table
 from rlstack.tasks.manipulator.environment import ArmEnvironment
 from rlstack.tasks.manipulator.observations import DECIMETRES
 from rlstack.tasks.manipulator.table_scene import TableScene, table_scene
-from rlstack.tasks.manipulator.trials import ArmTrials
+from rlstack.tasks.manipulator.trials import OBJECT, ArmTrials
 
 _WAYS, _QUARTERS = 4, 4
 """Kinds of trials by the goal's direction from the object, and by the quarter of the object's region."""
@@ -67,10 +67,20 @@ class TableEnvironment(ArmEnvironment, ChunkEnvironment):
         return torch.from_numpy(np.nan_to_num(np.concatenate(columns, axis=1)).astype(np.float32))
 
     def image_places(self) -> Tensor:
-        """Return where the blocks that the sentences name are in the images; see :meth:`.ChunkEnvironment`."""
-        places = self.scene.cameras.places()[:, :, : self.task.named].astype(np.float32)
-        places[~self.task.names_two(self.scene.goal), :, 1:] = NOT_THERE
-        return torch.from_numpy(places)
+        """Return where the blocks that the sentences name are in the images; see :meth:`.ChunkEnvironment`.
+
+        Of tasks whose policies are shown the hand, its place is the last.
+        """
+        scene, named = self.table, self.task.named
+        shown = [*range(named), *([-1] if self.task.hand else [])]
+        places = scene.cameras.places()[:, :, shown]
+        places[~self.task.names_two(scene.goal), :, 1:named] = NOT_THERE
+        half = np.concatenate([scene.drawn["half"][:, None], scene.asked["beside_half"]], axis=1)[:, :named]
+        turned = np.stack([self.worlds.pose(name)[1] for name in (OBJECT, *scene.names)[:named]], axis=1)
+        looks = self.task.looks(half, turned)
+        looks = np.concatenate([looks, np.zeros((self.count, len(shown) - named, looks.shape[2]))], axis=1)
+        looks = looks[:, None].repeat(places.shape[1], axis=1)
+        return torch.from_numpy(np.concatenate([places, looks], axis=-1).astype(np.float32))
 
     def noisy_actions(self) -> Tensor:
         """Return (1, actions): 1 but for the gripper: a dropped block teaches nothing."""

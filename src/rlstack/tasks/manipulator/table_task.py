@@ -102,6 +102,11 @@ class TableTask(ArmTask):
     """Its sentences."""
     named: ClassVar[int] = 1
     """Number of blocks that a sentence names."""
+    hand: ClassVar[bool] = False
+    """Whether its policies are taught where the hand is in the images, too: what a camera's pose is not known to moves
+    hand and blocks alike."""
+    down_m: ClassVar[float] = 0.06
+    """Height below which the tool is down at the table, from where policies know how far it went."""
     lengths: ClassVar[tuple[str, ...]] = ("apart_m", "disturbed_m", "tolerance_m")
     """Settings that are smaller for a smaller arm, whose blocks are."""
     guessed: ClassVar[float] = 0.1
@@ -180,6 +185,15 @@ class TableTask(ArmTask):
     def shown(self, half: Array, colour: Array) -> tuple[Array, Array]:
         """Return half lengths and colours (N, boxes, 3) of :attr:`boxes` for those of the blocks (N, M, 3)."""
         return half, colour
+
+    def looks(self, half: Array, orientation: Array) -> Array:
+        """Return what blocks are like, (N, M, looks); see :meth:`.ChunkEnvironment.image_places`.
+
+        Args:
+            half: (N, M, 3) half lengths, m.
+            orientation: (N, M, 4) quaternions, x first.
+        """
+        return np.zeros((*half.shape[:2], 0))
 
     @property
     def boxes(self) -> tuple[str, ...]:
@@ -318,8 +332,8 @@ class TableTask(ArmTask):
             *observations.tool_terms(self.workspace.middle),
             *([observations.tool_yaw()] if "yaw" in self.axes else []),
             *([observations.Opening()] if grips else []),
-            observations.SinceDescent(),
-            observations.SinceSentence(),
+            observations.SinceDescent(self.down_m),
+            observations.SinceSentence(self.down_m),
             camera_observations.ToolPoseAtImage(self.cameras, robot, self.rate_hz),
             Instruction(),
             CameraImages(self.cameras, first.height, first.width),

@@ -21,9 +21,11 @@ from rlstack.schema import value
 from rlstack.tasks.core.learning_environment import LearningEnvironment, failed
 from rlstack.training.algorithm import IterationResult, check_observation
 from rlstack.training.algorithms.bc import checked_losses
+from rlstack.training.algorithms.vla_sft import means
 from rlstack.training.demonstrations import scripted
-from rlstack.training.language import corrections, demonstrations
-from rlstack.training.language.corrections import Corrections, mixed
+from rlstack.training.language import corrections, demonstrations, grounding
+from rlstack.training.language.actor import Seen
+from rlstack.training.language.corrections import Corrections, joined, mixed
 from rlstack.training.language.fine_tuning import FineTuning, FineTuningSettings
 from rlstack.training.language.rollouts import reward_of
 from rlstack.training.language.supervised import Known, Lesson, Supervised, SupervisedSettings
@@ -52,8 +54,16 @@ class VLADAggerSettings(SupervisedSettings, FineTuningSettings):
     corrections."""
     fixed_eyes: bool = False
     """Whether what is seen in images stays as it is; updates then take half the time."""
+    blind: float = value(0.0, at_least=0.0, at_most=1.0)
+    """Share of the iterations, from the beginning, in which no image is rendered: the policy acts by what the simulator
+    tells of things, and learns from that alone, by ``told`` times ``updates`` updates. It needs told."""
     capacity: int = value(50_000, at_least=1000)
-    """Most chunks of own trials that are kept, with an image for each camera; the oldest are overwritten."""
+    """Most chunks of own trials that are kept, with an image for each camera; the oldest are overwritten. Of trials
+    without images as many are kept beside them."""
+
+    def __post_init__(self) -> None:
+        if self.blind and not self.told:
+            raise ValueError(f"blind: {self.blind:g} is not allowed with told: 0: nothing would be learned.")
 
 
 class VLADAgger(FineTuning):
@@ -78,10 +88,13 @@ class VLADAgger(FineTuning):
                     "algorithm_settings: fixed_eyes: true is not allowed with shift, brightness or a checkpoint."
                 )
             self.policy.fix_eyes()
+        demonstrations.check_told(environment, settings)
         self.learner = Supervised(settings, self.policy, self.generator, demonstrations.labels_size(environment))
         self.environment.autoreset = False
         self.own: Corrections | None = None
         """Chunks of its own trials; None: not opened."""
+        self.unseen: Corrections | None = None
+        """Those without images; None: not opened, or there are none."""
         self._shown: demonstrations.ChunkReplay | None = None
         self._begun = self._had_shown = False
         self._count = environment.count
@@ -91,6 +104,8 @@ class VLADAgger(FineTuning):
         super().open(folder)
         settings = self.settings
         self.own = Corrections(self.environment, self.policy, settings.capacity, folder)
+        if settings.blind:
+            self.unseen = Corrections(self.environment, self.policy, settings.capacity, folder, images=False)
         shown = shown_by(settings.pretrained)
         if settings.demonstrated and shown:
             self._shown = demonstrations.ChunkReplay(shown, self.policy)
@@ -106,17 +121,44 @@ class VLADAgger(FineTuning):
         if self.own is None:
             self.open(None)
         assert self.own is not None
-        settings = self.settings
-        result = self._try(self.own)
+        settings, learner = self.settings, self.learner
+        own = self.own if done >= settings.blind or self.unseen is None else self.unseen
+        self.environment.render(own.images)
+        result = self._try(own)
         if not self._begun:
-            self.learner.guess_by(self.own.draw(min(_GUESSED_BY, len(self.own)), self.generator))
+            learner.guess_by(self._first(own))
         self._begun = True
-        stills = self._stills()
-        drawn = mixed(self._shown, settings.demonstrated, self.own, settings.batch, self.generator)
-        looked = [self.learner.update(stills, done, stills=True) for _ in range(settings.stills // self._count)]
-        learned = [self.learner.update(drawn, done) for _ in range(settings.updates)]
-        losses = {**_means(looked, "stills_"), **_means(learned)}
+        looked, learned = list[dict[str, Tensor]](), list[dict[str, Tensor]]()
+        if own.images:
+            stills = self._stills()
+            drawn = mixed(self._shown, settings.demonstrated, own, settings.batch, self.generator)
+            looked = [learner.update(stills, done, stills=True) for _ in range(settings.stills // self._count)]
+            learned = [learner.update(drawn, done) for _ in range(settings.updates)]
+        heard = self._told(self.unseen or self.own)
+        told = [learner.update(heard, done, told=True) for _ in range(settings.told * settings.updates)]
+        losses = {**means(looked, "stills_"), **means(learned), **means(told, "told_")}
         return IterationResult(result.reward_per_s, result.lost_share, {**result.scalars, **checked_losses(losses)})
+
+    def _first(self, own: Corrections) -> Lesson:
+        """Return some of the first own chunks, with what is seen, or told."""
+        lesson = own.draw(min(_GUESSED_BY, len(own)), self.generator)
+        return lesson if own.images else lesson.told(self.settings.told_error, self.generator)
+
+    def _told(self, own: Corrections) -> Iterator[Lesson]:
+        """Yield random chunks with what the simulator tells in place of images."""
+        settings, shown = self.settings, self._shown
+        share = settings.demonstrated if shown is not None else 0.0
+        if not len(own):  # a run of such trials alone has begun again without them
+            share = 1.0
+        count = round(share * settings.told_batch)
+        while True:
+            parts = list[Lesson]()
+            if count < settings.told_batch:
+                mine = own.draw(settings.told_batch - count, self.generator)
+                parts.append(mine.told(settings.told_error, self.generator))
+            if shown is not None and count:
+                parts.append(shown.told(count, settings.told_error, self.generator))
+            yield parts[0] if len(parts) == 1 else joined(*parts)
 
     def _try(self, own: Corrections) -> IterationResult:
         """Let each robot try once, and keep what the expert would have done."""
@@ -129,7 +171,8 @@ class VLADAgger(FineTuning):
         policy.eval()
         for _ in range(self._longest):
             with torch.no_grad():
-                planned = policy.plan(observation)
+                seen = policy.seen(observation) if own.images else self._hears(observation)
+                planned = policy.planned(seen)
             expert = torch.rand(count, generator=self.generator) < self.settings.beta
             shown.clear()
 
@@ -153,6 +196,12 @@ class VLADAgger(FineTuning):
         per_s = float(earned) * environment.task.rate_hz / environment.task.steps
         return IterationResult(per_s, float(lost) / count, {"train/success": float(won) / count})
 
+    def _hears(self, observation: Tensor) -> Seen:
+        """Return what the policy gets of observations (N, columns) if the simulator tells what is seen."""
+        state, text, _ = self.policy.layout.split(observation)
+        told = grounding.told(self.environment.image_places(), self.settings.told_error, self.generator)
+        return Seen(state, self.policy.tokeniser(text), told)
+
     def _stills(self) -> Iterator[Lesson]:
         """Yield starts of further trials, of which only labels and places are to be learned."""
         environment, policy, count = self.environment, self.policy, self._count
@@ -165,9 +214,10 @@ class VLADAgger(FineTuning):
 
     def close(self) -> None:
         """Close the files of own trials."""
-        if self.own is not None:
-            self.own.close()
-            self.own = None
+        for own in (self.own, self.unseen):
+            if own is not None:
+                own.close()
+        self.own = self.unseen = None
 
     def change(self, settings: VLADAggerSettings) -> None:
         """Go on with other settings; see :class:`rlstack.training.algorithm.ChangesInRun`."""
@@ -194,12 +244,6 @@ def shown_by(run: str) -> list[Path]:
         whole = (Path(run) / RECIPE).is_file()
         run = getattr(recipe_of(Path(run)).algorithm_settings, "pretrained", "") if whole else ""
     return found
-
-
-def _means(losses: list[dict[str, Tensor]], prefix: str = "") -> dict[str, float]:
-    """Return the means of losses by name."""
-    names = losses[0] if losses else ()
-    return {f"{prefix}{name}": torch.stack([one[name] for one in losses]).mean().item() for name in names}
 
 
 ALGORITHM = VLADAgger

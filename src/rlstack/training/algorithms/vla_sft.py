@@ -23,6 +23,7 @@ from rlstack.training.algorithms.bc import checked_losses
 from rlstack.training.language.actor import LanguageActor, layout_of
 from rlstack.training.language.demonstrations import (
     ChunkReplay,
+    check_told,
     copy_chunks,
     labels_size,
     lessons,
@@ -69,6 +70,10 @@ class VLASFTSettings(SupervisedSettings):
             )
         if self.stills and not self.labels:
             raise ValueError(f"stills: {self.stills} is not allowed with labels: 0, which are all that they teach.")
+        if self.told and (self.processes > 1 or self.accumulated > 1):
+            raise ValueError(f"told: {self.told} is not allowed with processes or accumulated: set both to 1.")
+        if self.told and self.dataset:
+            raise ValueError(f"told: {self.told} is not allowed with dataset, in which nobody knows where things are.")
 
 
 class VLASFT:
@@ -88,6 +93,7 @@ class VLASFT:
         self.settings, self.environment = settings, environment
         self.steps_per_iteration = _UPDATES * settings.batch * settings.accumulated * settings.processes
         layout = layout_of(environment.pipeline, "vla_sft")
+        check_told(environment, settings)
         words = environment.task.text.words
         self.policy = LanguageActor(layout, words, environment.pipeline.action_size, settings)
         self.generator = torch.Generator().manual_seed(torch.initial_seed() % 2**63)
@@ -123,9 +129,19 @@ class VLASFT:
         assert self._shown is not None
         self._begun = True
         drawn = lessons(self._shown, self.settings.batch, self.generator)
-        losses = self._updated(drawn, done)
-        logged = {name: torch.stack([one[name] for one in losses]).mean().item() for name in losses[0]}
-        return IterationResult(0.0, 0.0, checked_losses(logged))
+        losses = {**means(self._updated(drawn, done)), **means(self._told(done), "told_")}
+        return IterationResult(0.0, 0.0, checked_losses(losses))
+
+    def _told(self, done: float) -> list[dict[str, Tensor]]:
+        """Update the policy by what the simulator tells; return the losses."""
+        settings, shown = self.settings, self._shown
+        assert shown is not None
+
+        def drawn() -> Iterator[Lesson]:
+            while True:
+                yield shown.told(settings.told_batch, settings.told_error, self.generator)
+
+        return [self.learner.update(drawn(), done, told=True) for _ in range(settings.told * _UPDATES)]
 
     def _updated(self, drawn: Iterator[Lesson], done: float) -> list[dict[str, Tensor]]:
         """Update the policy some times, with the other processes if there are some; return the losses."""
@@ -165,6 +181,12 @@ class VLASFT:
         """Restore the state that :meth:`state_dict` returned."""
         self.learner.load_state_dict(state["learner"])
         self._begun = state["begun"]
+
+
+def means(losses: list[dict[str, Tensor]], prefix: str = "") -> dict[str, float]:
+    """Return the means of losses by name."""
+    names = losses[0] if losses else ()
+    return {f"{prefix}{name}": torch.stack([one[name] for one in losses]).mean().item() for name in names}
 
 
 def normalise(policy: LanguageActor, shown: ChunkReplay) -> None:

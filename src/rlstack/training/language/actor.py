@@ -219,6 +219,10 @@ class LanguageActor(PlanningActor):
 
     def plan(self, observation: Tensor, noise: Tensor | None = None) -> Tensor:
         """Return deterministic chunks (batch, chunk, actions); see :meth:`.PlanningActor.plan`."""
-        features = self.features(self.seen(observation))
+        return self.planned(self.seen(observation), noise)
+
+    def planned(self, seen: Seen, noise: Tensor | None = None) -> Tensor:
+        """Return what :meth:`plan` does, of what the network gets."""
+        features = self.features(seen)
         planned: Tensor = self.head(features) if noise is None else self.head(features, noise)
         return planned

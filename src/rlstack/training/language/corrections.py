@@ -19,6 +19,8 @@ from rlstack.training.language.supervised import Known, Lesson
 
 FOLDER = "corrections"
 """Folder of these chunks in a run's folder."""
+UNSEEN = "corrections-unseen"
+"""Folder of those without images."""
 
 
 class Corrections:
@@ -29,15 +31,19 @@ class Corrections:
         actor: Gives the layout of observations, and reads instructions.
         capacity: Most chunks.
         folder: The run's folder; None: a temporary one that is deleted with this object.
+        images: Whether they have images; if not, they are only to be learned from as :meth:`.Lesson.told`.
     """
 
-    def __init__(self, environment: Any, actor: LanguageActor, capacity: int, folder: Path | None) -> None:
-        self._environment, self._actor = environment, actor
+    def __init__(
+        self, environment: Any, actor: LanguageActor, capacity: int, folder: Path | None, images: bool = True
+    ) -> None:
+        self._environment, self._actor, self.images = environment, actor, images
         self._temporary = None
         if folder is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="rlstack-corrections-")
             folder = Path(self._temporary.name)
-        self._buffer = ReplayBuffer(folder / FOLDER, spec_of(environment, actor, capacity, environment.count))
+        spec = spec_of(environment, actor, capacity, environment.count, images)
+        self._buffer = ReplayBuffer(folder / (FOLDER if images else UNSEEN), spec)
 
     def __len__(self) -> int:
         """Return the number of chunks."""
@@ -80,7 +86,8 @@ class Corrections:
 
     def _rows(self, observation: Tensor) -> Rows:
         now = self._environment.privileged(), self._environment.image_places()
-        return seen_rows(self._environment, self._actor.layout, observation, *now)
+        rows = seen_rows(self._environment, self._actor.layout, observation, *now)
+        return rows if self.images else {**rows, "pictures": rows["pictures"][:, :, :1, :1]}
 
 
 def mixed(
@@ -96,10 +103,10 @@ def mixed(
             assert one is not None
             yield one
         else:
-            yield _joined(mine, theirs)
+            yield joined(mine, theirs)
 
 
-def _joined(one: Lesson, other: Lesson) -> Lesson:
+def joined(one: Lesson, other: Lesson) -> Lesson:
     """Return two batches, of both of which the same is known, as one."""
     a, b = one.known, other.known
     assert a is not None and b is not None and a.places is not None and b.places is not None

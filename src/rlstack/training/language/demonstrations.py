@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from rlstack.training.dataset_demonstrations import (
 from rlstack.training.hindsight_replay import Rows, each, keep_episode
 from rlstack.training.language.actor import LanguageActor, Layout, Seen
 from rlstack.training.language.strays import Disturbance, Strays
-from rlstack.training.language.supervised import Known, Lesson
+from rlstack.training.language.supervised import Known, Lesson, SupervisedSettings
 
 FOLDER = "chunks"
 """Folder of demonstrations in a run's folder."""
@@ -115,6 +116,12 @@ class ChunkReplay:
         drawn = self.draw(size, generator)
         return Lesson(self.seen(drawn), self.action[drawn], self.inside[drawn], self.known(drawn))
 
+    def told(self, size: int, error: float, generator: torch.Generator) -> Lesson:
+        """Return a batch of random chunks with what a simulator tells in place of images; see :meth:`Lesson.told`."""
+        drawn = self.draw(size, generator)
+        seen = Seen(self.state[drawn], self.tokens[drawn], torch.zeros(0))
+        return Lesson(seen, self.action[drawn], self.inside[drawn], self.known(drawn)).told(error, generator)
+
 
 def lessons(shown: ChunkReplay, size: int, generator: torch.Generator) -> Iterator[Lesson]:
     """Yield random chunks."""
@@ -123,24 +130,34 @@ def lessons(shown: ChunkReplay, size: int, generator: torch.Generator) -> Iterat
 
 
 def chunk_spec(
-    layout: Layout, chunk: int, actions: int, labels: int, capacity: int, things: int = 1, lanes: int = 1
+    layout: Layout,
+    chunk: int,
+    actions: int,
+    labels: int,
+    capacity: int,
+    things: tuple[int, int] = (1, 2),
+    lanes: int = 1,
 ) -> ReplaySpec:
-    """Return the layout of a replay buffer of chunks, in whose images are the places of some ``things``."""
+    """Return the layout of a replay buffer of chunks; ``things`` are the last two axes of :attr:`Known.places`."""
     seen = fields(
         state=((layout.state,), "float32"),
         instruction=((layout.length,), "uint8"),
         pictures=(layout.images, "uint8"),
         labels=((labels,), "float32"),
-        places=((layout.images[0], things, 2), "float32"),
+        places=((layout.images[0], *things), "float32"),
     )
     made = fields(action=((chunk, actions), "float32"), inside=((chunk,), "float32"))
     return ReplaySpec(seen, made, max(1000, capacity), lanes)
 
 
-def spec_of(environment: Any, actor: LanguageActor, capacity: int, lanes: int = 1) -> ReplaySpec:
-    """Return the layout of a replay buffer of an environment's chunks."""
-    things = environment.image_places().shape[2]
-    return chunk_spec(actor.layout, actor.chunk, actor.actions, labels_size(environment), capacity, things, lanes)
+def spec_of(
+    environment: Any, actor: LanguageActor, capacity: int, lanes: int = 1, images: bool = True
+) -> ReplaySpec:
+    """Return the layout of a replay buffer of an environment's chunks; without ``images`` a pixel stands for each."""
+    things, layout = tuple(environment.image_places().shape[2:]), actor.layout
+    if not images:
+        layout = replace(layout, images=(layout.images[0], 1, 1, 3))
+    return chunk_spec(layout, actor.chunk, actor.actions, labels_size(environment), capacity, things, lanes)
 
 
 def open_chunks(
@@ -366,6 +383,26 @@ class _Expert:
         """Return the actions (N, steps, actions) without noise since the last call, and which teach (N, steps)."""
         shown, self._shown = torch.stack(self._shown, dim=1).clamp(-1.0, 1.0), []
         return shown, self._strays.taught(shown.shape[1])
+
+
+def check_told(environment: Any, settings: SupervisedSettings) -> None:
+    """Check that an environment's simulator can tell what a policy would see, if it is to.
+
+    Raises:
+        UserError: The network sees other things, or something else of them.
+    """
+    network, (things, columns) = settings.network, environment.image_places().shape[2:]
+    if network.looks and (things > network.points or columns != 2 + network.looks):
+        raise UserError(
+            f"algorithm_settings: network: looks: {network.looks} is not allowed with points: {network.points} here: this"
+            f" task tells where {things} things are, and {columns - 2} numbers of what each is like: set looks to"
+            f" {columns - 2} and points to {things}."
+        )
+    if settings.told and not (network.looks and settings.labels and things == network.points):
+        raise UserError(
+            f"algorithm_settings: told: {settings.told} is not allowed: it needs labels, and network: {{points:"
+            f" {things}, looks: {columns - 2}}}, of a task that tells what things are like, such as table_suite."
+        )
 
 
 def labels_size(environment: Any) -> int:

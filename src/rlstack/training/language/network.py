@@ -48,6 +48,9 @@ class NetworkSettings:
     """Channels of the convolutions; of an ImageNet network's maps the last two are made."""
     points: int = value(16, at_least=1)
     """Features whose positions in an image are found."""
+    looks: int = value(0, at_least=0)
+    """Numbers that say what there is at each of these positions. Nothing else is seen of an image then, and what is seen
+    can be told by a simulator in place of the image. 0: none, and patches of the image beside the positions."""
     fine: bool = False
     """Whether maps have a cell for 2 by 2 pixels, not 4 by 4: three times the work, for things of a few pixels."""
     rows: tuple[float, float] = value((0.0, 1.0), at_least=0.0, at_most=1.0)
@@ -64,8 +67,8 @@ class NetworkSettings:
     """Heads of attention."""
     layers: int = value(1, at_least=0)
     """Layers in which images, words and proprioception attend to each other."""
-    decoder_layers: int = value(2, at_least=1)
-    """Layers in which the planned steps attend to them."""
+    decoder_layers: int = value(2, at_least=0)
+    """Layers in which the planned steps attend to them; 0: a dense network alone plans."""
     words: int = value(16, at_least=1)
     """Words of an instruction; further ones are dropped."""
     vectors: Vectors = "none"
@@ -90,12 +93,13 @@ class Placed(NamedTuple):
     feature: Tensor
     """(batch, width)."""
     points: list[Tensor]
-    """Of each camera (batch, 3 points): right, down, -1 to 1, and concentration."""
+    """Of each camera (batch, 3 points): right, down, -1 to 1, and concentration. With ``looks`` (batch, points x
+    (2 + looks)): right, down, and what there is, of each."""
     maps: list[Tensor]
     """Of each camera (batch, points, cells) scores of the features' positions, whose softmax is their distribution;
     empty for what was seen before."""
     patches: list[Tensor]
-    """Of each camera (batch, channels, patches)."""
+    """Of each camera (batch, channels, patches); none with ``looks``."""
 
 
 class Network(Normalised):
@@ -130,11 +134,12 @@ class Network(Normalised):
         self.known = EfficientNetLite(images[1], images[2], settings.tuned) if known else None
         """What is known of pictures beforehand, for all cameras."""
         self.eyes = nn.ModuleList(_Eye(images[1], images[2], width, settings, self.known) for _ in range(cameras))
-        self.camera_place = nn.Parameter(0.02 * torch.randn(cameras, _POINT_TOKENS + _PATCHES**2, width))
+        tokens = _POINT_TOKENS + (0 if settings.looks else _PATCHES**2)
+        self.camera_place = nn.Parameter(0.02 * torch.randn(cameras, tokens, width))
         self.feel = nn.Linear(proprioception, width)
         self.mixer = nn.ModuleList(Layer(width, heads) for _ in range(settings.layers))
         self.mixed_norm = nn.LayerNorm(width)
-        points = 3 * settings.points * cameras
+        points = _columns(settings) * cameras
         self.placer = nn.Sequential(
             nn.Linear(points + proprioception + _NAMES, 128),
             nn.ReLU(),
@@ -187,6 +192,7 @@ class Network(Normalised):
         """Return the parameters on which :meth:`sight` depends."""
         parts = [self.word, self.reader, self.read_norm, self.name, *(eye.film for eye in self.eyes)]
         parts += [layer for eye in self.eyes for layer in (eye.layers, eye.point)]  # type: ignore[misc]
+        parts += [eye.like for eye in self.eyes if self.settings.looks]
         parts += [] if self.known is None else [self.known]
         return [self.word_place, *(one for part in parts for one in part.parameters())]  # type: ignore[union-attr]
 
@@ -204,10 +210,10 @@ class Network(Normalised):
         with _exact():
             felt, placed = self.feel(state), self.placed(torch.relu(place.feature))
         memory, summary = [words, felt[:, None], placed[:, None]], [felt, said, placed]
-        for k, eye in enumerate(self.eyes):
-            seen = eye.tokens(place.points[k], place.patches[k])  # type: ignore[operator]
+        for k, (eye, points) in enumerate(zip(self.eyes, self._told(place.points))):
+            seen = eye.tokens(points, place.patches[k])  # type: ignore[operator]
             memory.append(seen + self.camera_place[k])
-            summary += [place.points[k], seen[:, 0]]
+            summary += [points, seen[:, 0]]
         none = torch.zeros_like(absent[:, :1])
         hidden = torch.cat([absent, none.expand(-1, 2 + len(self.eyes) * self.camera_place.shape[1])], dim=1)
         mixed = torch.cat(memory, dim=1)
@@ -229,8 +235,12 @@ class Network(Normalised):
         named = self._named(tokens, absent)
         points, maps, patches = self._look(named, said, images)
         with _exact():
-            feature = self.placer(torch.cat([*points, state, named], dim=1))
+            feature = self.placer(torch.cat([*self._told(points), state, named], dim=1))
         return Placed(feature, points, maps, patches)
+
+    def _told(self, points: list[Tensor]) -> list[Tensor]:
+        """Return what planning gets of what is seen: with ``looks`` it teaches nothing to see, like what is told."""
+        return [one.detach() for one in points] if self.settings.looks else points
 
     def _named(self, tokens: Tensor, absent: Tensor) -> Tensor:
         """Return the mean (batch, columns) of the words' names, whatever their order."""
@@ -241,8 +251,8 @@ class Network(Normalised):
     def _look(self, named: Tensor, said: Tensor, images: Tensor) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
         """Return points, maps and patches as of :class:`Placed`."""
         if images.dim() == 3:
-            size = 3 * self.settings.points
-            shape = (len(images), self.settings.channels[-1], _PATCHES**2)
+            size = _columns(self.settings)
+            shape = (len(images), self.settings.channels[-1], 0 if self.settings.looks else _PATCHES**2)
             cameras = images.unbind(dim=1)
             return [one[:, :size] for one in cameras], [], [one[:, size:].reshape(shape) for one in cameras]
         both = torch.cat([said, named], dim=1)
@@ -328,11 +338,15 @@ class _Eye(nn.Module):
         self.where.grid.copy_(_centres(reaches, strides, cells, size, top) if known is None else known.centres)
         self.pool = (-(-rows // _PATCHES), -(-columns // _PATCHES))
         self.margin = (0, _PATCHES * self.pool[1] - columns, 0, _PATCHES * self.pool[0] - rows)
-        self.of_points = nn.Linear(3 * settings.points, _POINT_TOKENS * width)
-        self.of_patches = nn.Linear(before, width)
+        self.of_points = nn.Linear(_columns(settings), _POINT_TOKENS * width)
+        if settings.looks:
+            self.like = nn.Sequential(nn.Linear(before, 64), nn.ReLU(), nn.Linear(64, settings.looks))
+        else:
+            self.of_patches = nn.Linear(before, width)
+        self.looks = settings.looks
 
     def forward(self, image: Tensor, said: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return positions (batch, 3 points), their scores (batch, points, cells), patches (batch, channels, patches).
+        """Return points and patches as of :class:`Placed`, between them the points' scores (batch, points, cells).
 
         Args:
             image: (batch, planes, rows, columns), standardised; or maps of it.
@@ -347,13 +361,19 @@ class _Eye(nn.Module):
         if self.tilts:
             across = parts[-1].float().reshape(scores.shape[0], -1, 2) @ self.where.grid.T
             scores = scores + across.reshape(scores.shape)
+        if self.looks:
+            with _exact():
+                share = torch.softmax(self.sharpness * scores.flatten(start_dim=2), dim=-1)
+                there = share.detach() @ seen.flatten(start_dim=2).transpose(1, 2).float()
+                points = torch.cat([share @ self.where.grid, self.like(there)], dim=-1)
+            return points.flatten(start_dim=1), scores.flatten(start_dim=2), seen.flatten(start_dim=2)[..., :0]
         patches = functional.avg_pool2d(functional.pad(seen, self.margin), self.pool).flatten(start_dim=2)
         return self.where(self.sharpness * scores), scores.flatten(start_dim=2), patches
 
     def tokens(self, points: Tensor, patches: Tensor) -> Tensor:
         """Return tokens (batch, tokens, width) of what :meth:`forward` returned."""
-        tokens = self.of_points(points).reshape(points.shape[0], _POINT_TOKENS, -1)
-        return torch.cat([tokens, self.of_patches(patches.transpose(1, 2))], dim=1)
+        tokens: Tensor = self.of_points(points).reshape(points.shape[0], _POINT_TOKENS, -1)
+        return tokens if self.looks else torch.cat([tokens, self.of_patches(patches.transpose(1, 2))], dim=1)
 
 
 def _centres(
@@ -375,6 +395,11 @@ def _centres(
     )
     y, x = torch.meshgrid(down, right, indexing="ij")
     return torch.stack([x.flatten(), y.flatten()], dim=1)
+
+
+def _columns(settings: NetworkSettings) -> int:
+    """Return the columns of :attr:`Placed.points`."""
+    return settings.points * (2 + settings.looks if settings.looks else 3)
 
 
 def _band(settings: NetworkSettings, rows: int) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from rlstack.errors import UserError
 from rlstack.schema import value
 from rlstack.training.algorithm import cosine_decay
 from rlstack.training.language.actor import LanguageActor, PolicySettings, Seen, reduced
-from rlstack.training.language.grounding import unlike
+from rlstack.training.language.grounding import told, unlike, unlike_looks
 from rlstack.training.language.network import Placed
 from rlstack.training.language.tokeniser import NO_WORD, UNKNOWN
 from rlstack.training.optimisers import AdamW
@@ -46,6 +46,13 @@ class SupervisedSettings(PolicySettings):
     """Share of the updates, from the beginning, that learn labels and places alone: it is cheap, and grounds words."""
     looking_rate: float = value(3e-3, above=0.0)
     """Learning rate of these."""
+    told: int = value(0, at_least=0)
+    """Updates beside each one from images, in which the simulator tells where the things are and what they are like, in
+    place of what is seen: a small part of the work. Only for a network with ``looks``."""
+    told_batch: int = value(256, at_least=1)
+    """Chunks of these."""
+    told_error: float = value(0.008, at_least=0.0)
+    """Standard deviation with which it tells where they are, of half an image: about that of what is seen."""
     shift: int = value(1, at_least=0)
     """Largest random shift of images, pixels."""
     brightness: float = value(0.1, at_least=0.0, at_most=0.9)
@@ -64,8 +71,8 @@ class Known(NamedTuple):
     offsets: Tensor
     """(batch, labels) where the object and its goal are, dm."""
     places: Tensor | None = None
-    """(batch, cameras, things, 2) where the object, and further things, are in the images: right and down, -1 to 1, or
-    beyond for what is not there; None: not known."""
+    """(batch, cameras, things, 2 or more) where the object, and further things, are in the images: right and down, -1
+    to 1, or beyond for what is not there, and then what they are like; None: not known."""
 
 
 class Lesson(NamedTuple):
@@ -78,6 +85,11 @@ class Lesson(NamedTuple):
     """(batch, chunk) 1 for actions that count."""
     known: Known | None = None
     """None: nothing."""
+
+    def told(self, error: float, generator: torch.Generator) -> Lesson:
+        """Return the same with what a simulator tells in place of images; see :func:`.grounding.told`."""
+        assert self.known is not None and self.known.places is not None
+        return self._replace(seen=self.seen._replace(images=told(self.known.places, error, generator)))
 
 
 class Averaged(Protocol):
@@ -128,20 +140,23 @@ class Supervised:
             guess.weight.copy_(found[:-1].T)
             guess.bias.copy_(found[-1])
 
-    def update(self, lessons: Iterator[Lesson], share: float, stills: bool = False) -> dict[str, Tensor]:
+    def update(
+        self, lessons: Iterator[Lesson], share: float, stills: bool = False, told: bool = False
+    ) -> dict[str, Tensor]:
         """Update the policy once; return the losses.
 
         Args:
             lessons: Batches to learn.
             share: Completed share of the updates.
             stills: Whether lessons teach labels and places alone.
+            told: Whether the simulator tells what is seen: lessons are of :meth:`Lesson.told`.
         """
         settings = self.settings
-        looking = settings.looking if self._guess is not None else 0.0
+        looking = settings.looking if self._guess is not None and not told else 0.0
         share, begins = (share - looking) / (1.0 - looking), share < looking
         warm = min(1.0, (share + 1e-3) / _WARM_UP)
         rate = settings.looking_rate if begins else warm * cosine_decay(settings.learning_rate, 0.0, share)
-        looks = begins or stills
+        looks, precision = begins or stills, settings.precision
         for group in self._optimiser.param_groups:
             group["lr"] = rate
         self._optimiser.zero_grad(set_to_none=True)
@@ -149,14 +164,17 @@ class Supervised:
         for _ in range(settings.accumulated):
             seen, actions, inside, known = next(lessons)
             grounded = self.actor.grounded
+            images = seen.images
+            if not told:
+                images = augmented(images, settings.shift, settings.brightness, self.generator)
             seen = seen._replace(
-                images=augmented(seen.images, settings.shift, settings.brightness, self.generator),
+                images=images,
                 tokens=with_strange(seen.tokens, settings.strange if grounded else 0.0, self.generator, self._loose),
             )
-            seen = self.actor.sighted(seen)
+            seen = seen if told else self.actor.sighted(seen)
             loss, losses = torch.zeros(()), dict[str, Tensor]()
             place: Placed | None = None
-            with reduced(settings.precision):
+            with reduced(precision):
                 if looks and grounded:
                     place = grounded.place(*seen)
                 else:
@@ -171,6 +189,9 @@ class Supervised:
                 if known.places is not None and place.maps:
                     shown = unlike(grounded, place.maps, known.places)
                     loss, losses["places"] = loss + settings.places * shown, shown.detach()
+                    if settings.network.looks:
+                        taken = unlike_looks(grounded, place.points, known.places)
+                        loss, losses["looks"] = loss + settings.places * taken, taken.detach()
             (loss / settings.accumulated).backward()  # type: ignore[no-untyped-call]
             logged.append(losses)
         if self.averaged is not None:
