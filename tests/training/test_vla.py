@@ -336,18 +336,65 @@ def test_one_policy_learns_the_whole_suite_and_goes_on_by_trying(tmp_path: Path)
     for after in (corrected, tried):
         assert after.algorithm_settings.network == shown.algorithm_settings.network
     task = replace(shown.task_settings, kinds=("pick",))
-    one = VLASFT(replace(shown.algorithm_settings, network=SMALL, demonstrations=2, batch=8), environment(task=task))
+    small = replace(SMALL, points=3, looks=3)
+    few = {"network": small, "demonstrations": 2, "stills": 4, "batch": 8, "told": 1, "told_batch": 8}
+    one = VLASFT(replace(shown.algorithm_settings, **few), environment(task=task))
     one.open(tmp_path)
-    scalars = {**one.iterate(0.0).scalars, **one.iterate(0.5).scalars}
-    assert scalars.keys() == {"loss/labels", "loss/places", "loss/actions"} and np.isfinite([*scalars.values()]).all()
+    scalars = one.iterate(0.5).scalars
+    seen = {"loss/labels", "loss/places", "loss/looks", "loss/actions"}
+    assert scalars.keys() == seen | {"loss/told_labels", "loss/told_actions"}
+    assert np.isfinite([*scalars.values()]).all()
     save_checkpoint(tmp_path, {"algorithm": one.state_dict()})
-    fine = replace(SMALL, fine=True)  # the weights are the same
+    fine = replace(small, fine=True)  # the weights are the same
     settings = replace(tried.algorithm_settings, network=fine, pretrained=str(tmp_path), rollout=2, warm_up=0)
     other = VLAPPO(settings, environment(task=tried.task_settings))
     other.open(None)
     assert np.isfinite([*other.iterate(0.0).logged().values()]).all()
     (action, *_) = one.policy.plan(other.rollouts.observation)
     assert action.shape == (4, 5), "x, y, z, yaw, gripper"
+
+
+def test_trials_without_images_are_by_what_the_simulator_tells_and_later_ones_have_images(tmp_path: Path) -> None:
+    recipe = load_recipe("table_suite_dagger")
+    small = replace(SMALL, points=3, looks=3)
+    first = VLASFT(replace(SFT, head="regression", network=small), environment(task=recipe.task_settings))
+    save_checkpoint(tmp_path / "first", {"algorithm": first.state_dict()})
+    few = {"network": small, "updates": 1, "told": 2, "told_batch": 8, "batch": 8, "stills": 4, "blind": 0.5}
+    task = replace(recipe.task_settings, episode_s=0.4)
+    settings = replace(recipe.algorithm_settings, **few, pretrained=str(tmp_path / "first"))
+    one = VLADAgger(settings, environment(task=task))
+    one.open(tmp_path)
+    eyes = [weight.clone() for weight in one.policy.network.eyes.parameters()]  # type: ignore[union-attr]
+    scalars = one.iterate(0.0).scalars
+    assert {name for name in scalars if name.startswith("loss/")} == {"loss/told_labels", "loss/told_actions"}
+    assert one.unseen is not None and one.own is not None
+    assert (len(one.unseen), len(one.own)) == (8, 0), "two chunks of each of 4 robots"
+    (black,) = {int(part.max()) for part in one.environment.observe()[0][:, -100:]}
+    assert black == 0
+    changed = [not torch.equal(a, b) for a, b in zip(eyes, one.policy.network.eyes.parameters())]  # type: ignore[union-attr]
+    names = [name for name, _ in one.policy.network.eyes.named_parameters()]  # type: ignore[union-attr]
+    assert not any(turned for turned, name in zip(changed, names) if "layers" in name or "point." in name)
+    resumed = VLADAgger(settings, environment(task=task))
+    resumed.load_state_dict(one.state_dict())
+    one.close()
+    resumed.open(tmp_path)
+    scalars = resumed.iterate(0.5).scalars
+    assert {"loss/actions", "loss/stills_looks", "loss/told_actions"} < scalars.keys()
+    assert resumed.own is not None and len(resumed.own) == 8
+    assert resumed.environment.observe()[0][:, -21_000:].max() > 50.0
+    resumed.close()
+
+
+def test_refuses_to_tell_what_a_network_does_not_see_or_a_task_does_not_know() -> None:
+    suite = load_recipe("table_suite").task_settings
+    with pytest.raises(UserError, match=r"told: 2 is not allowed.*points: 3, looks: 3"):
+        VLASFT(replace(SFT, told=2), environment(task=suite))
+    with pytest.raises(UserError, match="looks: 2 is not allowed.*3 numbers.*set looks to 3 and points to 3"):
+        VLASFT(replace(SFT, network=replace(SMALL, looks=2)), environment(task=suite))
+    with pytest.raises(ValueError, match="blind: 0.5 is not allowed with told: 0"):
+        VLADAggerSettings(blind=0.5)
+    with pytest.raises(ValueError, match="told: 1 is not allowed with processes"):
+        VLASFTSettings(told=1, processes=2)
 
 
 def test_groups_begin_alike() -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from rlstack.errors import UserError
+from rlstack.training.language.grounding import told, unlike_looks
 from rlstack.training.language.network import Network, NetworkSettings
 
 SETTINGS = NetworkSettings(channels=(8, 8), points=4, width=16, heads=2, layers=1, decoder_layers=1, words=5)
@@ -130,6 +131,37 @@ def test_finer_maps_have_the_same_weights_and_the_same_scores_where_coarse_ones_
     torch.testing.assert_close(here.maps[0][..., same[matched]], there.maps[0][..., matched])
     share = torch.softmax(2.0 * here.maps[0], dim=-1)
     torch.testing.assert_close(here.points[0][:, :8], (share @ fine.cells(0)).flatten(1))
+
+
+def test_with_looks_nothing_but_things_is_seen_and_what_is_told_of_them_stands_for_the_images() -> None:
+    torch.manual_seed(0)
+    net = Network(3, (2, 31, 40, 3), 12, 4, replace(SETTINGS, points=2, looks=3)).eval()
+    state, tokens, images = given(2)
+    with torch.no_grad():
+        sight = net.sight(tokens, images)
+        assert sight.shape == (2, 2, 2 * (2 + 3))
+        torch.testing.assert_close(net(state, tokens, sight), net(state, tokens, images))
+    features, place = net.both(state, tokens, images)
+    features.square().sum().backward(retain_graph=True)
+    eyes = {name: one.grad for name, one in net.named_parameters() if ".layers." in name or ".like." in name}
+    assert len(eyes) > 8 and all(grad is None for grad in eyes.values()), "what is planned teaches nothing to see"
+    places = torch.zeros(2, 2, 2, 5)
+    places[:, :, 1, 0] = 2.0  # not there
+    wrong = unlike_looks(net, place.points, places)
+    first = torch.stack(place.points, dim=1)[..., 2:5]
+    torch.testing.assert_close(wrong, first.square().mean())
+    wrong.backward()
+    assert all(one.grad is not None for name, one in net.named_parameters() if ".like." in name)
+    assert not net.eyes[0].point.weight.grad.any(), "looks do not move where things are found"  # type: ignore[union-attr]
+
+
+def test_what_is_told_is_about_right_where_something_is_and_anything_elsewhere() -> None:
+    places = torch.full((500, 1, 2, 5), 0.5)
+    places[:, :, 1, :2] = 2.0
+    heard = told(places, 0.01, torch.Generator().manual_seed(0)).reshape(500, 2, 5)
+    assert 0.009 < heard[:, 0, :2].std() < 0.011 and 0.2 < heard[:, 0, 2:].std() < 0.3
+    assert (heard[:, 0].mean(dim=0) - 0.5).abs().max() < 0.05
+    assert heard[:, 1].abs().max() <= 1.0 and heard[:, 1].std() > 0.5
 
 
 def test_refuses_sizes_that_do_not_fit() -> None:
