@@ -389,9 +389,9 @@ def test_refuses_to_tell_what_a_network_does_not_see_or_a_task_does_not_know() -
     suite = load_recipe("table_suite").task_settings
     with pytest.raises(UserError, match=r"told: 2 is not allowed.*points: 3, looks: 3"):
         VLASFT(replace(SFT, told=2), environment(task=suite))
-    with pytest.raises(UserError, match="looks: 2 is not allowed.*3 numbers.*set looks to 3 and points to 3"):
+    with pytest.raises(UserError, match=r"looks: 2 is not allowed.*3 numbers.*set looks to 3 and points to 3"):
         VLASFT(replace(SFT, network=replace(SMALL, looks=2)), environment(task=suite))
-    with pytest.raises(ValueError, match="blind: 0.5 is not allowed with told: 0"):
+    with pytest.raises(ValueError, match=r"blind: 0\.5 is not allowed with told: 0"):
         VLADAggerSettings(blind=0.5)
     with pytest.raises(ValueError, match="told: 1 is not allowed with processes"):
         VLASFTSettings(told=1, processes=2)

@@ -33,7 +33,7 @@ _OVER, _CLOSE, _SLOWLY, _PRESSED = 0.04, 0.004, 0.006, 0.004
 final depth below the placed position."""
 _LEVEL = (0.012, 0.026)
 """m from the place, horizontally: up to the first a box that comes down by degrees does so for good, from the second on
-it is as high as ever. Whoever sees where it is knows that to 6 mm, and would wait above the place for ever with less."""
+it is as high as ever. Whoever sees the place knows it to 6 mm, and would wait above it for ever if these were less."""
 _LEAVES, _LEFT = (0.01, 0.0145), (0.014, 0.0165)
 """m from the place, horizontally, within which a held box is let go of, and within which one stays that was: of hands
 that come down at once, and by degrees."""

@@ -102,7 +102,8 @@ class SinceSentence(Term):
     def __init__(self, low_m: float) -> None:
         super().__init__()
         self.low_m = low_m
-        self.meaning = f"tool minus where this sentence first had it below {low_m:g} m, horizontally, and 1; 0 until then"
+        below = f"below {low_m:g} m"
+        self.meaning = f"tool minus where this sentence first had it {below}, horizontally, and 1; 0 until then"
 
     def prepare(self, inputs: Tensors, memory: Tensors) -> dict[str, Tensor]:
         """Return where the tool first came down, and 1; else 0."""

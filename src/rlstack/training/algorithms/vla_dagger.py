@@ -44,6 +44,9 @@ class VLADAggerSettings(SupervisedSettings, FineTuningSettings):
     beta: float = value(0.4, at_least=0.0, at_most=1.0)
     """Share of the chunks of trials that the expert executes, so that they reach what the policy cannot do yet. All of
     its actions teach; where the policy acts, only the first one does: the others answer what it did."""
+    stretch: float = value(1.0, at_least=1.0)
+    """Chunks after which it is drawn anew who acts, on average: in long stretches the policy gets into what it does not
+    get out of by itself, and the expert shows how to go on from there."""
     updates: int = value(60, at_least=1)
     """Updates in an iteration, after a trial of each robot."""
     stills: int = value(512, at_least=0)
@@ -168,12 +171,15 @@ class VLADAgger(FineTuning):
         own.begin(observation)
         going, earned, shown = torch.ones(count, dtype=torch.bool), torch.zeros(()), list[Tensor]()
         won, lost = torch.zeros(2)
+        beta, stretch = self.settings.beta, self.settings.stretch
+        expert = torch.rand(count, generator=self.generator) < beta
         policy.eval()
         for _ in range(self._longest):
             with torch.no_grad():
                 seen = policy.seen(observation) if own.images else self._hears(observation)
                 planned = policy.planned(seen)
-            expert = torch.rand(count, generator=self.generator) < self.settings.beta
+            drawn, anew = torch.rand((2, count), generator=self.generator) < torch.tensor([[beta], [1.0 / stretch]])
+            expert = torch.where(anew, drawn, expert)
             shown.clear()
 
             def act(planned: Tensor = planned, expert: Tensor = expert) -> Tensor:

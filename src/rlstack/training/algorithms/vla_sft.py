@@ -37,7 +37,7 @@ from rlstack.training.language.supervised import Lesson, Supervised, SupervisedS
 
 _UPDATES = 10
 """Updates in an iteration."""
-_STILL = 0.25
+_STILL = 0.4
 """Share of stills in a batch."""
 _STATISTICS = 512
 """Images from which the standardisation of pixels is computed."""
@@ -57,7 +57,7 @@ class VLASFTSettings(SupervisedSettings):
     kicks: float = value(0.0, at_least=0.0, at_most=0.5)
     """Share of the expert's chunks in which it executes a random action instead, also where noise is switched off."""
     stills: int = value(0, at_least=0)
-    """Starts of further trials, of which only labels and places are learned, in a quarter of each batch: more
+    """Starts of further trials, of which only labels and places are learned, in two fifths of each batch: more
     sentences, things and appearances than demonstrations have, for a picture each."""
     processes: int = value(1, at_least=1)
     """Processes that learn together, each with batches of its own, whose gradients are averaged."""

@@ -150,9 +150,7 @@ def chunk_spec(
     return ReplaySpec(seen, made, max(1000, capacity), lanes)
 
 
-def spec_of(
-    environment: Any, actor: LanguageActor, capacity: int, lanes: int = 1, images: bool = True
-) -> ReplaySpec:
+def spec_of(environment: Any, actor: LanguageActor, capacity: int, lanes: int = 1, images: bool = True) -> ReplaySpec:
     """Return the layout of a replay buffer of an environment's chunks; without ``images`` a pixel stands for each."""
     things, layout = tuple(environment.image_places().shape[2:]), actor.layout
     if not images:
@@ -394,7 +392,7 @@ def check_told(environment: Any, settings: SupervisedSettings) -> None:
     network, (things, columns) = settings.network, environment.image_places().shape[2:]
     if network.looks and (things > network.points or columns != 2 + network.looks):
         raise UserError(
-            f"algorithm_settings: network: looks: {network.looks} is not allowed with points: {network.points} here: this"
+            f"algorithm_settings: network: looks: {network.looks} is not allowed with points: {network.points}: this"
             f" task tells where {things} things are, and {columns - 2} numbers of what each is like: set looks to"
             f" {columns - 2} and points to {things}."
         )

@@ -49,8 +49,8 @@ class NetworkSettings:
     points: int = value(16, at_least=1)
     """Features whose positions in an image are found."""
     looks: int = value(0, at_least=0)
-    """Numbers that say what there is at each of these positions. Nothing else is seen of an image then, and what is seen
-    can be told by a simulator in place of the image. 0: none, and patches of the image beside the positions."""
+    """Numbers that say what there is at each of these positions. Nothing else is seen of an image then, and a simulator
+    can tell what is seen, in place of the image. 0: none, and patches of the image beside the positions."""
     fine: bool = False
     """Whether maps have a cell for 2 by 2 pixels, not 4 by 4: three times the work, for things of a few pixels."""
     rows: tuple[float, float] = value((0.0, 1.0), at_least=0.0, at_most=1.0)
