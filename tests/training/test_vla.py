@@ -100,6 +100,8 @@ def test_starts_of_trials_teach_where_things_are_and_no_action(tmp_path: Path) -
     _, stills = one._shown.folders
     replay = demonstrations.ChunkReplay([stills], one.policy)
     assert 9 <= len(replay) <= 12 and len(torch.unique(replay.places.flatten(1), dim=0)) == len(replay)
+    across = replay.state[:, 1] + replay.labels[:, 1]  # of the block, to the left, as images show it to the right
+    assert np.corrcoef(across, replay.places[:, 0, 0, 0])[0, 1] > 0.9, "places are of the images beside them"
     assert replay.inside.sum() == 0.0 and replay.images(np.arange(4)).float().std() > 0.0
     assert one.iterate(0.5).scalars.keys() == {f"loss/{name}" for name in LOSSES}
     demonstrations.record_stills(one.environment, one.policy, tmp_path, 9)  # they are there

@@ -192,8 +192,8 @@ def record_stills(environment: Any, actor: LanguageActor, folder: Path, wanted: 
 
     def begun() -> Rows:
         environment.restart(torch.from_numpy(lanes))
-        known = environment.privileged(), environment.image_places()
-        return seen_rows(environment, actor.layout, environment.observe()[0], *known)
+        seen = environment.observe()[0]  # first: places are of the images that were observed last
+        return seen_rows(environment, actor.layout, seen, environment.privileged(), environment.image_places())
 
     with ReplayBuffer(place, spec_of(environment, actor, wanted + 2 * count, count)) as buffer:
         if len(buffer) < wanted:
