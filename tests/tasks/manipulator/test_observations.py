@@ -33,7 +33,7 @@ def test_a_close_up_keeps_its_terms_memory() -> None:
 
 
 def test_the_way_since_a_sentence_begins_with_the_first_descent_and_ends_with_the_sentence() -> None:
-    term, memory = SinceSentence(), {"first_down": torch.zeros(1, 3), "sentence": torch.zeros(1, 128)}
+    term, memory = SinceSentence(0.06), {"first_down": torch.zeros(1, 3), "sentence": torch.zeros(1, 128)}
 
     def seen(place: list[float], sentence: float) -> list[float]:
         nonlocal memory

@@ -272,14 +272,33 @@ def test_a_sentence_of_training_for_a_held_out_block_says_half_of_what_it_is() -
     assert BLOCKS.is_held_out(blocks[0]) and blocks[0].colour in said and nouns & set(said)
 
 
-def test_the_second_block_of_a_sentence_is_followed_in_images_where_there_is_one() -> None:
+def test_named_blocks_and_the_hand_are_followed_in_images_rendered_or_not() -> None:
     env = made(SUITE, 12)
     env.restart(torch.arange(12))
     env.observe()
-    places, stacks = env.image_places(), SUITE.kinds_of(env.scene.goal) == "stack"
-    assert places.shape == (12, 1, 2, 2) and (places[:, 0, 0].abs() < 1.0).all()
-    assert 0 < stacks.sum() < 12 and (places[~stacks, 0, 1] == NOT_THERE).all()
+    known, stacks = env.image_places(), SUITE.kinds_of(env.scene.goal) == "stack"
+    assert known.shape == (12, 1, 3, 5), "two blocks and the hand: right, down, tile or cube, cos and sin of four yaws"
+    places = known[..., :2]
+    assert (places[:, 0, 0].abs() < 1.0).all() and 0 < stacks.sum() < 12
+    assert (places[~stacks, 0, 1] == NOT_THERE).all()
     np.testing.assert_allclose(places[stacks, 0, 1], env.scene.cameras.places()[stacks, 0, 1], atol=1e-6)
+    across = np.stack([env.scene.handled()[:, 1], env.scene.tool()[:, 1]], axis=1)  # to the left, here to the right
+    assert np.corrcoef(across.flatten(), places[:, 0, [0, 2], 0].flatten())[0, 1] > 0.95
+    half, (_, turned) = env.scene.drawn["half"], env.worlds.pose("object")
+    assert torch.equal(known[:, 0, 0, 2] > 0.0, torch.from_numpy(half[:, 2] < half[:, 0]))
+    yaw = 2.0 * np.arctan2(turned[:, 2], turned[:, 3])
+    np.testing.assert_allclose(known[:, 0, 0, 3:], np.stack([np.cos(4.0 * yaw), np.sin(4.0 * yaw)], axis=1), atol=1e-3)
+    assert not known[:, 0, 2, 2:].any()
+    env.render(False)
+    env.seed(7)
+    env.restart(torch.arange(12))
+    assert not env.observe()[0][:, -300:].any()
+    unseen = env.image_places()
+    env.render(True)
+    env.seed(7)
+    env.restart(torch.arange(12))
+    assert env.observe()[0][:, -300:].any()
+    assert torch.equal(env.image_places(), unseen)
     env.close()
 
 
