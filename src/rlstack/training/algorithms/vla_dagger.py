@@ -59,7 +59,7 @@ class VLADAggerSettings(SupervisedSettings, FineTuningSettings):
     """Whether what is seen in images stays as it is; updates then take half the time."""
     blind: float = value(0.0, at_least=0.0, at_most=1.0)
     """Share of the iterations, from the beginning, in which no image is rendered: the policy acts by what the simulator
-    tells of things, and learns from that alone, by ``told`` times ``updates`` updates. It needs told."""
+    tells of things. It needs ``told``; the ``updates`` from images are of the runs before then."""
     capacity: int = value(50_000, at_least=1000)
     """Most chunks of own trials that are kept, with an image for each camera; the oldest are overwritten. Of trials
     without images as many are kept beside them."""
@@ -111,7 +111,8 @@ class VLADAgger(FineTuning):
             self.unseen = Corrections(self.environment, self.policy, settings.capacity, folder, images=False)
         shown = shown_by(settings.pretrained)
         if settings.demonstrated and shown:
-            self._shown = demonstrations.ChunkReplay(shown, self.policy)
+            stills = [place.name == demonstrations.STILLS for place in shown]
+            self._shown = demonstrations.ChunkReplay(shown, self.policy, _weights(stills))
         elif self._had_shown:
             raise UserError(
                 f"algorithm_settings: pretrained: the demonstrations of {settings.pretrained} are gone, from which this"
@@ -134,8 +135,10 @@ class VLADAgger(FineTuning):
         looked, learned = list[dict[str, Tensor]](), list[dict[str, Tensor]]()
         if own.images:
             stills = self._stills()
-            drawn = mixed(self._shown, settings.demonstrated, own, settings.batch, self.generator)
             looked = [learner.update(stills, done, stills=True) for _ in range(settings.stills // self._count)]
+        if own.images or self._shown is not None:
+            share = settings.demonstrated if own.images else 1.0
+            drawn = mixed(self._shown, share, own, settings.batch, self.generator)
             learned = [learner.update(drawn, done) for _ in range(settings.updates)]
         heard = self._told(self.unseen or self.own)
         told = [learner.update(heard, done, told=True) for _ in range(settings.told * settings.updates)]
@@ -242,14 +245,22 @@ class VLADAgger(FineTuning):
 
 
 def shown_by(run: str) -> list[Path]:
-    """Return the folders of demonstrations and corrections of a run, and of those that it went on from."""
+    """Return the folders of demonstrations, stills and corrections of a run, and of those that it went on from."""
     found = list[Path]()
     while run and Path(run).is_dir():
-        before = [Path(run) / name for name in (demonstrations.FOLDER, corrections.FOLDER)]
+        names = (demonstrations.FOLDER, demonstrations.STILLS, corrections.FOLDER)
+        before = [Path(run) / name for name in names]
         found += [one for one in before if (one / SPEC_FILE).is_file()]
         whole = (Path(run) / RECIPE).is_file()
         run = getattr(recipe_of(Path(run)).algorithm_settings, "pretrained", "") if whole else ""
     return found
+
+
+def _weights(stills: list[bool]) -> list[float]:
+    """Return the shares of folders in what was shown: half of it are stills, if there are any beside others."""
+    if all(stills) or not any(stills):
+        return []
+    return [0.5 / (sum(stills) if still else len(stills) - sum(stills)) for still in stills]
 
 
 ALGORITHM = VLADAgger
