@@ -31,10 +31,10 @@ _UPRIGHT_M = 0.006
 _OVER, _CLOSE, _SLOWLY, _PRESSED = 0.04, 0.004, 0.006, 0.004
 """m: approach height above the placed position, horizontal tolerance to descend, descent per step, and the target's
 final depth below the placed position."""
-_LEVEL = (0.012, 0.026)
+_LEVEL = (0.01, 0.024)
 """m from the place, horizontally: up to the first a box that comes down by degrees does so for good, from the second on
 it is as high as ever. Whoever sees the place knows it to 6 mm, and would wait above it for ever if these were less."""
-_LEAVES, _LEFT = (0.01, 0.0145), (0.014, 0.0165)
+_LEAVES, _LEFT = (0.01, 0.0145), (0.012, 0.016)
 """m from the place, horizontally, within which a held box is let go of, and within which one stays that was: of hands
 that come down at once, and by degrees."""
 
