@@ -69,6 +69,15 @@ def test_a_share_starts_settled(robot: Quadrotor) -> None:
     np.testing.assert_array_equal(state["orientation"][settled], np.tile([0.0, 0.0, 0.0, 1.0], (settled.sum(), 1)))
 
 
+def test_settled_rotors_may_hover_from_the_start(robot: Quadrotor) -> None:
+    alike = Starts(settled_share=0.3).sample(np.random.default_rng(2), 200, robot)
+    state = Starts(settled_share=0.3, settled_hovering=True).sample(np.random.default_rng(2), 200, robot)
+    settled = (state["position"] == 0.0).all(axis=1)
+    assert 0 < settled.sum() < 200
+    np.testing.assert_array_equal(state["rotor_speed"][settled], robot.hover_speed_rad_s)
+    np.testing.assert_array_equal(state["rotor_speed"][~settled], alike["rotor_speed"][~settled])
+
+
 def test_a_seed_gives_the_same_draw(robot: Quadrotor) -> None:
     for sample in (starts().sample, lambda *a: vars(Randomisation(mass=(0.5, 1.5)).sample(*a))):
         one, same, other = (sample(draw(seed), 10, robot) for seed in (1, 1, 2))

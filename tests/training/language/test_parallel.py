@@ -82,5 +82,6 @@ def test_two_processes_learn_as_one_with_the_double_batch(tmp_path: Path) -> Non
     pairs = list(zip(learner.actor.parameters(), alone.actor.parameters(), before))
     assert max(float((new - old).detach().abs().max()) for _, new, old in pairs) > 1e-3
     for one, other, _ in pairs:
-        # sums of gradients are rounded in another order: 2.4e-5 on a processor without AVX-512
-        torch.testing.assert_close(one, other, rtol=0.0, atol=5e-5)
+        # sums of gradients are rounded in another order, and Adam divides those near zero by themselves: 2.4e-5 on a
+        # processor without AVX-512, 6.3e-5 on one with AMX, while weights move by more than 1e-3
+        torch.testing.assert_close(one, other, rtol=0.0, atol=2e-4)

@@ -39,8 +39,6 @@ class Observation(quadrotor.PathObservation):
     """Times ahead of the observed path points."""
     action_history: int = value(1, at_least=1, at_most=64)
     """Number of observed past actions."""
-    integral_per_s: float = value(0.0, unit="1/s", at_least=0.0)
-    """Share of the position error, near the path, that is added to the observed one each second."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,13 +139,8 @@ class FoundationTask(QuadrotorTask):
         from rlstack.tasks.quadrotor.pipeline import CanonicalPipeline
 
         settings = self.observation
-        bound_m, share = settings.max_position_error_m, settings.integral_per_s
-        error = (
-            observations.IntegratedPathError(bound_m, share, self.rate_hz) if share else observations.PathError(bound_m)
-        )
         chosen: list[Term] = [
-            error,
-            observations.PathAhead(settings.ahead_s),
+            *observations.path(settings.ahead_s, settings.max_position_error_m, settings.integral_per_s, self.rate_hz),
             UpDirection(),
             observations.PathHeading(),
             *observations.velocities(),

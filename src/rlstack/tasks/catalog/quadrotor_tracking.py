@@ -120,8 +120,7 @@ class TrackingTask(SingleRobotTask):
 
         settings = self.observation
         chosen: list[Term] = [
-            observations.PathError(settings.max_position_error_m),
-            observations.PathAhead(settings.ahead_s),
+            *observations.path(settings.ahead_s, settings.max_position_error_m, settings.integral_per_s, self.rate_hz),
             UpDirection(),
             observations.PathHeading(),
             *observations.velocities(),

@@ -184,6 +184,12 @@ class PathHeading(Term):
         return _relative_heading(inputs["rotation"], goal)
 
 
+def path(ahead_s: Sequence[float], bound_m: float, integral_per_s: float, rate_hz: float) -> list[Term]:
+    """Return the terms of a path: its error, m, with its integral if ``integral_per_s`` is not 0, and points ahead."""
+    error = IntegratedPathError(bound_m, integral_per_s, rate_hz) if integral_per_s else PathError(bound_m)
+    return [error, PathAhead(ahead_s)]
+
+
 def velocities() -> list[Term]:
     """Return the terms of the measured velocities: linear, m/s, and angular, rad/s, in the body frame."""
     linear = Signal("linear_velocity", 3, "m/s", "velocity in base_link")

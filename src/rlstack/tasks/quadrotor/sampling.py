@@ -32,6 +32,8 @@ class Starts:
     """All rotors start at this fraction of their top speed."""
     settled_share: float = value(0.1, at_least=0.0, at_most=1.0)
     """Share of episodes that start at the goal, upright and at rest."""
+    settled_hovering: bool = False
+    """Whether rotors of these turn at hover speed, as when a policy takes over from another in flight."""
     goal_step_share: float = value(0.0, at_least=0.0, at_most=1.0)
     """Share of episodes that start far from the goal, as after a step of the goal in flight."""
     goal_step_m: float = value(4.0, unit="m", above=0.0)
@@ -58,6 +60,8 @@ class Starts:
         }
         for name in ("position", "linear_velocity", "angular_velocity"):
             state[name][settled] = 0.0
+        if self.settled_hovering:
+            state["rotor_speed"][settled] = robot.hover_speed_rad_s
         if self.goal_step_share:
             self._step_goals(rng, state, ~settled & (rng.random(count) < self.goal_step_share), robot)
         return state

@@ -59,6 +59,8 @@ class PathObservation:
     """Bound on the observed distance to the path; farther paths keep their direction."""
     ahead_s: tuple[float, ...] = value((0.05, 0.1, 0.2, 0.3, 0.45, 0.6), unit="s", above=0.0)
     """Times ahead of the observed path points."""
+    integral_per_s: float = value(0.0, unit="1/s", at_least=0.0)
+    """Share of the position error, near the path, that is added to the observed one each second."""
 
     def __post_init__(self) -> None:
         if not self.ahead_s:
