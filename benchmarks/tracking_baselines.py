@@ -45,9 +45,6 @@ PATH = ("path_time", "path_position", "path_orientation")
 LATE_MS = (10, 20, 30)
 """Ages of late observations, ms."""
 
-EASED = "figure-eight, eased in over 2 s"
-"""It ends at full speed: who looks ahead brakes before the end, who does not overshoots after it."""
-
 TRAINING, REPORTING = 1, 2
 """First word of the seeds; what is reported was never tuned on."""
 
@@ -156,7 +153,7 @@ def report(flying: Callable[[Scenario, float, Departures], FlightRecord | None],
     """Fly what was never tuned on; return figures by kind of flight. Kinds that are not flown are left out.
 
     Nobody is told that observations are late. The eased figure is flown twice: as a path that ends after a lap, at full
-    speed, and as one that goes on, of which the same time is judged.
+    speed, before which one who looks ahead brakes, and as one that goes on, of which the same time is judged.
     """
     rng = np.random.default_rng([REPORTING, 7])
     figure = {ease: trajectories.figure_eight(count, ease_s=ease) for ease in (0.0, 2.0)}
@@ -168,16 +165,15 @@ def report(flying: Callable[[Scenario, float, Departures], FlightRecord | None],
         "figure-eight": (eight, NOMINAL),
         **{f"the same, observed {ms} ms late": (eight, Departures(observation_delay_s=1e-3 * ms)) for ms in LATE_MS},
         "figure-eight, as in the file": (at_file, NOMINAL),
-        EASED: (eased, NOMINAL),
+        "figure-eight, eased in over 2 s": (eased, NOMINAL),
         "the same, path goes on after it": (dataclasses.replace(eased, path=longer), NOMINAL),
         **{kind: (drawn, NOMINAL) for kind, drawn in scenarios(robot, REPORTING, count).items()},
     }
     rows = {}
     for kind, (scenario, departures) in kinds.items():
         hover = scenario.path is None
-        seconds = 8.0 if scenario.path is None else scenario.path.duration_s
-        if scenario.path is longer:
-            seconds = figure[2.0].duration_s
+        judged = figure[2.0] if scenario.path is longer else scenario.path
+        seconds = 8.0 if judged is None else judged.duration_s
         episodes = flying(scenario, seconds, departures)
         if episodes is None:
             continue

@@ -149,12 +149,13 @@ class RunsExport:
         from rlstack.data.lerobot.tables import groups_to_bytes
         from rlstack.files import check_folder, write_atomically
         from rlstack.libraries import import_library
+        from rlstack.training.remote_runs import is_remote
         from rlstack.training.run_export import figure_rows
         from rlstack.training.run_summaries import find_runs
 
         if not self.out.endswith(".parquet"):
             raise UserError(f"--out {self.out}: its name must end in .parquet.")
-        remote = "://" in self.out
+        remote = is_remote(self.out)
         if remote:
             store = import_library("fsspec", "train")
         else:
@@ -174,7 +175,9 @@ class RunsExport:
 
 def _matched(pattern: str) -> list[str]:
     """Return the folders of a pattern; an address in an object store is taken as it is."""
-    return [pattern] if "://" in pattern else sorted(glob.glob(pattern))
+    from rlstack.training.remote_runs import is_remote
+
+    return [pattern] if is_remote(pattern) else sorted(glob.glob(pattern))
 
 
 def _grouped(folders: Sequence[str], groups: Sequence[str]) -> dict[str, list[RunSummary]]:

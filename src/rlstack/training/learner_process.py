@@ -51,6 +51,10 @@ _NOT_FINITE = 65
 """Exit status of a learner that diverged, which a restart would repeat (EX_DATAERR of sysexits.h)."""
 
 
+_DAMAGED = (RuntimeError, EOFError, OSError, pickle.UnpicklingError)
+"""What loading a file raises that was not written to its end."""
+
+
 class LearnerProcess:
     """Handle of the learner in the robots' process.
 
@@ -141,12 +145,7 @@ class LearnerProcess:
         self._seen = written
         try:
             newest = torch.load(path, weights_only=True)
-        except (
-            RuntimeError,
-            EOFError,
-            OSError,
-            pickle.UnpicklingError,
-        ):  # after a power cut, until the learner is there
+        except _DAMAGED:  # after a power cut, until the learner is there
             return {}
         actor.load_state_dict(newest["actor"])
         self.updates = newest["updates"]

@@ -19,6 +19,7 @@ from rlstack.training.algorithm import Actor
 
 _LOG_STD = -5.0, 2.0
 """Bounds of the logarithm of an action's standard deviation, before tanh; as in the authors' code of SAC."""
+_HALF = 0.5 * (_LOG_STD[1] - _LOG_STD[0])
 
 Slopes = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 """Maps observation (batch, columns) and action (batch, actions) to a value (batch,) and its gradient by the action."""
@@ -30,6 +31,25 @@ class Improved(NamedTuple):
     density: Tensor
     value: Tensor
     clone: Tensor
+
+
+class _Drawn(NamedTuple):
+    """Samples and what they come from, each (batch, actions), before tanh."""
+
+    mean: Tensor
+    spread: Tensor
+    """-1 to 1, for the least to the greatest ``log_std``."""
+    log_std: Tensor
+    noise: Tensor
+    deviation: Tensor
+    raw: Tensor
+    """Mean and deviation."""
+
+    def density(self) -> Tensor:
+        """Return the log-probabilities (batch,) of the squashed samples."""
+        # the log of tanh's slope, in a form that does not overflow
+        slope = 2.0 * (math.log(2.0) - self.raw - functional.softplus(-2.0 * self.raw))
+        return (-0.5 * self.noise * self.noise - self.log_std - 0.5 * math.log(2.0 * math.pi) - slope).sum(dim=-1)
 
 
 class SquashedActor(Actor):
@@ -53,12 +73,8 @@ class SquashedActor(Actor):
 
     def sample(self, observation: Tensor, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
         """Return sampled actions (batch, actions) and their log-probabilities (batch,)."""
-        features = self._features(observation)[-1]
-        mean, low, high = self.mean(features), *_LOG_STD
-        log_std = low + 0.5 * (high - low) * (torch.tanh(self.spread(features)) + 1.0)
-        noise = torch.randn(mean.shape, generator=generator, device=mean.device)
-        raw = mean + noise * log_std.exp()
-        return torch.tanh(raw), _density(noise, log_std, raw)
+        drawn = self._draw(self._features(observation)[-1], generator)
+        return torch.tanh(drawn.raw), drawn.density()
 
     @torch.no_grad()
     def learn(
@@ -81,20 +97,16 @@ class SquashedActor(Actor):
             cloning: Weight of the squared error of the mean actions to these, over the batch's size.
         """
         layers = self._features(observation)
-        mean, (low, high) = self.mean(layers[-1]), _LOG_STD
-        spread, half = torch.tanh(self.spread(layers[-1])), 0.5 * (high - low)
-        log_std = low + half * (spread + 1.0)
-        noise = torch.randn(mean.shape, generator=generator, device=mean.device)
-        deviation = noise * log_std.exp()
-        raw = mean + deviation
-        action = torch.tanh(raw)
+        drawn = self._draw(layers[-1], generator)
+        action = torch.tanh(drawn.raw)
         value, slope = slopes(observation, action)
         # tanh's slope is 1 - action^2, and that of the log-probability 2 action by the sample and -1 by log_std
         by_mean = (temperature * 2.0 * action - slope * (1.0 - action * action)) / len(action)
-        by_spread = (by_mean * deviation - temperature / len(action)) * (half * (1.0 - spread * spread))
+        by_log_std = by_mean * drawn.deviation - temperature / len(action)
+        by_spread = by_log_std * (_HALF * (1.0 - drawn.spread * drawn.spread))
         clone = temperature.new_zeros(())
         if shown is not None:
-            deployed = torch.tanh(mean)
+            deployed = torch.tanh(drawn.mean)
             error = (deployed - shown[0]) * shown[1][:, None]
             clone = error.square().sum() / len(action)
             by_mean = by_mean + (2.0 * cloning / len(action)) * error * (1.0 - deployed * deployed)
@@ -108,7 +120,15 @@ class SquashedActor(Actor):
             _set(linear, layers[k], g)
             if k:
                 g = g @ linear.weight
-        return Improved(_density(noise, log_std, raw), value, clone)
+        return Improved(drawn.density(), value, clone)
+
+    def _draw(self, features: Tensor, generator: torch.Generator | None) -> _Drawn:
+        """Sample actions, given the outputs of the last hidden layer."""
+        mean, spread = self.mean(features), torch.tanh(self.spread(features))
+        log_std = _LOG_STD[0] + _HALF * (spread + 1.0)
+        noise = torch.randn(mean.shape, generator=generator, device=mean.device)
+        deviation = noise * log_std.exp()
+        return _Drawn(mean, spread, log_std, noise, deviation, mean + deviation)
 
     def _features(self, observation: Tensor) -> list[Tensor]:
         """Return the observation and the outputs of all hidden layers."""
@@ -116,13 +136,6 @@ class SquashedActor(Actor):
         for layer in self.layers:
             found.append(torch.relu(layer(found[-1])))
         return found
-
-
-def _density(noise: Tensor, log_std: Tensor, raw: Tensor) -> Tensor:
-    """Return the log-probabilities (batch,) of squashed samples."""
-    # the log of tanh's slope, in a form that does not overflow
-    slope = 2.0 * (math.log(2.0) - raw - functional.softplus(-2.0 * raw))
-    return (-0.5 * noise * noise - log_std - 0.5 * math.log(2.0 * math.pi) - slope).sum(dim=-1)
 
 
 def _set(linear: nn.Linear, below: Tensor, gradient: Tensor) -> None:

@@ -156,7 +156,7 @@ class Supervised:
         share, begins = (share - looking) / (1.0 - looking), share < looking
         warm = min(1.0, (share + 1e-3) / _WARM_UP)
         rate = settings.looking_rate if begins else warm * cosine_decay(settings.learning_rate, 0.0, share)
-        looks, precision = begins or stills, settings.precision
+        looks = begins or stills
         for group in self._optimiser.param_groups:
             group["lr"] = rate
         self._optimiser.zero_grad(set_to_none=True)
@@ -174,7 +174,7 @@ class Supervised:
             seen = seen if told else self.actor.sighted(seen)
             loss, losses = torch.zeros(()), dict[str, Tensor]()
             place: Placed | None = None
-            with reduced(precision):
+            with reduced(settings.precision):
                 if looks and grounded:
                     place = grounded.place(*seen)
                 else:
