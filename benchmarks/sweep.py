@@ -6,8 +6,10 @@
 The trainings are as short as they get: hover, one iteration of 8 robots, 8 held-out episodes. First the sweep runs
 undisturbed; then one of its first trials, with the same seed, is killed (SIGKILL) at random moments, its driver or one
 of its trainings, and goes on with `--resume` each time. With --ray, the second one runs on a Ray cluster of this
-machine, and Ray's own processes are killed, too: its workers, the raylet and the store of the cluster's state. Its
-trials must have the same settings and the same figures, each told once.
+machine, and Ray's own processes are killed, too: its workers, the raylet and the store of the cluster's state. Kills
+are spread over the sweep: each waits until a number of trials is over, all numbers equally likely, and then for some
+seconds, which may be those in which the sweep starts again. Its trials must have the same settings and the same
+figures, each told once.
 """
 
 from __future__ import annotations
@@ -27,11 +29,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rlstack.bringup.sweep.plan import read_plan
+from rlstack.bringup.sweep.study import STUDY, Study
 from rlstack.training.recipe import load_recipe, recipe_to_yaml
 
 TICKS = os.sysconf("SC_CLK_TCK")
-WAIT_S = 2.0, 25.0
-"""Between two kills: some come while the sweep starts, most while trainings run."""
+WAIT_S = 1.0, 10.0
+"""From when a kill may come until it comes: some come while the sweep starts, most while a training runs."""
 VARY = ("learning_rate=log:1e-4:1e-2", "envs=8,16")
 
 
@@ -112,23 +116,31 @@ def undisturbed(folder: Path, trials: int, jobs: int) -> dict[str, float]:
     }
 
 
-def killed(folder: Path, trials: int, jobs: int, kills: int, seed: int, ray: bool) -> dict[str, int]:
-    """Run a sweep, killing it, its trainings and Ray's processes, and return how many of each."""
-    chance = random.Random(seed)
-    done = {"driver": 0}
-    sweep, since = start(folder, trials, jobs, ray), 0
-    due = time.monotonic() + chance.uniform(*WAIT_S)
+def killed(folder: Path, trials: int, jobs: int, kills: int, seed: int, ray: bool) -> dict[str, Any]:
+    """Run a sweep, killing it, its trainings and Ray's processes; return how many of each, and when."""
+    chance, begin = random.Random(seed), time.perf_counter()
+    after = sorted(chance.randrange(trials) for _ in range(kills))
+    done: dict[str, int] = {}
+    over: list[int] = []
+    sweep, since, starts = start(folder, trials, jobs, ray), 0, 1
+    due: float | None = None
     while True:
         if sweep.poll() is not None:
             if sweep.returncode == 0:
-                return {**done, "starts": done.pop("starts", 0) + 1}
+                return {
+                    "killed": done,
+                    "trials over at each kill": over,
+                    "starts": starts,
+                    "wall, s": time.perf_counter() - begin,
+                }
             if not since:  # nobody killed anything
                 raise RuntimeError(sweep.stderr.read().decode())  # type: ignore[union-attr]
-            done["starts"] = done.get("starts", 0) + 1
-            sweep, since = start(folder, trials, jobs, ray), 0
-        if time.monotonic() > due and sum(done.values()) - done.get("starts", 0) < kills:
+            sweep, since, starts = start(folder, trials, jobs, ray), 0, starts + 1
+        now = len(list(folder.glob("trials/*/outcome.json")))
+        if due is None and len(over) < kills and now >= after[len(over)]:
             due = time.monotonic() + chance.uniform(*WAIT_S)
-            there: dict[str, list[int]] = {}
+        if due is not None and time.monotonic() > due:
+            due, there = None, dict[str, list[int]]()
             for kind, pid in descendants(sweep.pid):
                 there.setdefault(kind, []).append(pid)
             there.pop("other", None)
@@ -136,9 +148,17 @@ def killed(folder: Path, trials: int, jobs: int, kills: int, seed: int, ray: boo
             with suppress(ProcessLookupError):
                 os.kill(chance.choice(there[kind]) if kind in there else sweep.pid, signal.SIGKILL)
                 done[kind] = done.get(kind, 0) + 1
+                over.append(now)
                 since += 1
-            print(f"killed: {done}", file=sys.stderr, flush=True)
+            print(f"{len(over)} kills, {now} trials over: {done}", file=sys.stderr, flush=True)
         time.sleep(0.05)
+
+
+def told(folder: Path) -> dict[str, int]:
+    """Return how many trials a sweep's study has drawn, and how many outcomes it knows."""
+    plan = read_plan(folder)
+    study = Study(folder / STUDY, plan.ranges, plan.search, plan.prune, plan.lower, plan.seed)
+    return {"drawn": study.drawn, "told": study.told}
 
 
 def trials_of(folder: Path) -> list[dict[str, Any]]:
@@ -173,6 +193,7 @@ def main() -> int:
                 again, options.killed_trials, options.jobs, options.kills, options.seed, options.ray
             )
             ours, theirs = trials_of(again), trials_of(whole)[: options.killed_trials]
+            found["study"] = told(again)
             found["the same trials"] = sum(a == b for a, b in zip(ours, theirs)) if len(ours) == len(theirs) else 0
             print(json.dumps(found, indent=2), flush=True)
     if options.json:

@@ -51,6 +51,7 @@ class LandmarkVerification(InstructedVerification):
     """See :class:`rlstack.verification.task_verification.TaskVerification`."""
 
     first = ("episodes", "success", "lost", "elsewhere", "time_s", "intervened", "latency_p99_ms")
+    evaluated = ("episodes", "success", "lost", "elsewhere")
     counts = Counts(batch=100, engines=20, topics=20, topics_elsewhere=10)
     thorough = Counts(batch=500, engines=100, topics=40)
     seconds = Seconds(batch=0.4, engines=2.0, topics=3.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,9 @@ class Result:
         del figures["recipe"]
         return json.dumps(figures, indent=2) + "\n"
 
+
+RUN_FIGURES = tuple(one.name for one in fields(Result) if one.type in ("int", "float"))
+"""Names of the figures of a run itself, rather than of its best policy."""
 
 OnProgress = Callable[[Progress], None]
 OnBest = Callable[[PolicyGraph, Any, int], None]

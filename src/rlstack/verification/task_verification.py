@@ -73,6 +73,9 @@ class TaskVerification(ABC):
 
     first: ClassVar[tuple[str, ...]]
     """Keys of the main figures."""
+    evaluated: ClassVar[tuple[str, ...]] = ()
+    """Names of the figures that :meth:`evaluate` may return; one that ends in * stands for all that begin so. Empty:
+    they are known after a training only."""
     counts: Counts
     """Numbers of trials for a proof within four minutes on two processors."""
     thorough: ClassVar[Counts | None] = None

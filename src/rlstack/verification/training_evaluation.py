@@ -51,6 +51,18 @@ class Evaluator:
         return found
 
 
+def evaluated_figures(task: Any, kind: str) -> tuple[str, ...]:
+    """Return the names of the figures of an :class:`Evaluation` of a task, which it declares.
+
+    A name that ends in ``*`` stands for all that begin so; none: they are known after a training only.
+
+    Args:
+        task: The task.
+        kind: The robot's kind.
+    """
+    return tuple(getattr(verification_of(task, kind), "evaluated", ()))
+
+
 def describe_evaluation(task: Any, figures: Mapping[str, float]) -> str:
     """Describe the figures of an :class:`Evaluation` in a sentence."""
     return str(verification_of(task).describe_evaluation(task, figures))

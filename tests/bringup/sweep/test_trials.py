@@ -10,8 +10,19 @@ from pathlib import Path
 
 import pytest
 
+from rlstack.bringup.sweep.command import Sweep
 from rlstack.bringup.sweep.comparison import compare_best
-from rlstack.bringup.sweep.plan import TUNING_SEED, Constraint, Plan, figure, read_constraint, read_plan, write_plan
+from rlstack.bringup.sweep.plan import (
+    TUNING_SEED,
+    Constraint,
+    Plan,
+    check_figures,
+    figure,
+    figure_if_any,
+    read_constraint,
+    read_plan,
+    write_plan,
+)
 from rlstack.bringup.sweep.report import rows, verdict, write_report
 from rlstack.bringup.sweep.space import read_ranges
 from rlstack.bringup.sweep.training_job import Job
@@ -74,6 +85,7 @@ class Instant:
             job.log.write_text("rlstack: it broke\n")
             return [(job, self.status)]
         data = {"finished": True, "cpu_seconds": 2.0, "evaluation": {"success": self._success(job)}}
+        data["evaluations"] = [data["evaluation"]]
         self._write(job, FIGURES, data)
         return [(job, 0)]
 
@@ -164,8 +176,9 @@ def test_one_that_is_refused_fails_its_trial_and_a_sweep_of_such_ends(tmp_path):
     assert len(list((tmp_path / "sweep" / "trials").glob("*/outcome.json"))) == 3
 
 
-def test_trials_that_fall_behind_end_early(tmp_path):
-    asked = plan(prune="asha", search="random", seeds=1, trials=20)
+@pytest.mark.parametrize("compared", ["success", "mean.success"])
+def test_trials_that_fall_behind_end_early(tmp_path, compared):
+    asked = plan(prune="asha", search="random", seeds=1, trials=20, figure=compared)
     found = run(tmp_path / "sweep", asked, Instant(evaluations=2)).outcomes
     states = [one.state for one in found]
     assert states.count("ended early") > 4 and states.count("complete") > 2
@@ -195,6 +208,38 @@ def test_an_unknown_figure_is_named_with_those_that_there_are(tmp_path):
     with pytest.raises(UserError, match=r"no figure sucess\. It has: success, cpu_seconds"):
         run(tmp_path / "sweep", plan(figure="sucess"), Instant())
     assert figure({"evaluation": {"lost": 1}}, "lost") == 1.0
+
+
+def test_a_figure_that_no_training_has_is_refused_before_the_first_one(tmp_path, monkeypatch):
+    with pytest.raises(UserError, match=r"has a figure sucess\. Its evaluations have episodes, success, within_0_1"):
+        Sweep("quadrotor_hover", VARY, figure="sucess", out=tmp_path / "sweep").run()
+    with pytest.raises(UserError, match=r"has a figure mean\.cpu_seconds"):  # only the end of a training has it
+        Sweep("quadrotor_hover", VARY, constraint=("mean.cpu_seconds<=3",), out=tmp_path / "sweep").run()
+    assert not (tmp_path / "sweep").exists()
+    check_figures(RECIPE, ["error_m", "mean.error_m", "cpu_seconds", "margin.mass_scale"])
+    check_figures(load_recipe("base_navigation"), ["success_rooms"])
+    monkeypatch.setattr("rlstack.kinds.quadrotor.verification.FlightVerification.evaluated", ())
+    check_figures(RECIPE, ["sucess"])  # of a task that does not say what it has
+
+
+def test_a_figure_may_be_the_mean_over_a_training():
+    evaluations = [{"success": 0.2, "error_m": 1.0}, {"success": 0.6}]
+    assert figure({"evaluations": evaluations}, "mean.success") == pytest.approx(0.4)
+    assert figure_if_any({"evaluations": evaluations}, "mean.error_m") is None
+    assert figure_if_any({"evaluations": []}, "mean.success") is None
+
+
+def test_a_sweep_that_is_stopped_says_how_it_goes_on(tmp_path, monkeypatch, capsys):
+    def stopped(folder, asked, workers):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rlstack.bringup.sweep.ray_workers.RayWorkers", lambda address, jobs, folder: Instant(jobs))
+    monkeypatch.setattr("rlstack.bringup.sweep.command._trials", stopped)
+    folder = tmp_path / "my sweep"
+    assert Sweep("quadrotor_hover", VARY, ray="local", out=folder).run() == 130
+    assert f"Go on: rlstack sweep --resume '{folder}' --ray local" in capsys.readouterr().out
+    assert Sweep(resume=folder).run() == 130
+    assert f"Go on: rlstack sweep --resume '{folder}'\n" in capsys.readouterr().out
 
 
 def test_the_best_is_tested_with_seeds_and_starts_that_no_trial_had(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -61,7 +62,7 @@ class Sweep:
     on the order in which trials run; all else does not."""
     figure: str = "success"
     """Figure of the best policy's evaluation, as in training.json, or a margin of its reality grid, such as
-    margin.mass_scale."""
+    margin.mass_scale; mean.success: mean over all evaluations of a training, which is higher if it rises sooner."""
     lower: bool = False
     """Whether a lower figure is better, such as an error."""
     constraint: Annotated[tuple[str, ...], tyro.conf.arg(metavar="FIGURE<=NUMBER ...")] = ()
@@ -110,7 +111,7 @@ class Sweep:
             write_plan(folder, plan)
             return self._run(folder.absolute(), plan)
         except UserError as error:
-            raise UserError(f"{error} Then go on with `rlstack sweep --resume {folder}`.") from error
+            raise UserError(f"{error} Then go on with `{self._again(folder)}`.") from error
         finally:
             os.close(held)
 
@@ -130,7 +131,7 @@ class Sweep:
         try:
             found = (_population if plan.search in POPULATIONS else _trials)(folder, plan, workers)
         except KeyboardInterrupt:
-            print(f"\nStopped; nothing is lost. Go on: rlstack sweep --resume {folder}", flush=True)
+            print(f"\nStopped; nothing is lost. Go on: {self._again(folder)}", flush=True)
             return 130
         finally:
             workers.close()
@@ -140,6 +141,11 @@ class Sweep:
             return 1
         print(f"Recipe:  {folder / BEST_RECIPE}\nReport:  {folder / PAGE}\nNext:    rlstack fly {folder / BEST_RECIPE}")
         return 0
+
+    def _again(self, folder: Path) -> str:
+        """Return the command that goes on with the sweep in a folder as it ran."""
+        on_ray = ("--ray", self.ray) if self.ray else ()
+        return shlex.join(("rlstack", "sweep", "--resume", str(folder), *on_ray))
 
     def _check(self) -> None:
         """Refuse numbers that are not allowed, and options that do not go together."""
@@ -156,7 +162,7 @@ class Sweep:
                 raise UserError(f"--resume: {', '.join(changed)} cannot be changed: begin a new sweep.")
 
     def _plan(self) -> Plan:
-        from rlstack.bringup.sweep.plan import Plan, read_constraint, with_margins
+        from rlstack.bringup.sweep.plan import Plan, check_figures, read_constraint, with_margins
         from rlstack.bringup.sweep.population import POPULATIONS
         from rlstack.bringup.sweep.space import read_ranges, with_fields
         from rlstack.training.recipe import load_recipe
@@ -168,7 +174,9 @@ class Sweep:
             raise UserError(f"--search {self.search} has no --trials: give --population and --generations.")
         constraints = tuple(map(read_constraint, self.constraint))
         recipe = with_fields(load_recipe(self.recipe), self.set)
-        recipe = with_margins(recipe, [self.figure, *(one.figure for one in constraints)])
+        named = [self.figure, *(one.figure for one in constraints)]
+        check_figures(recipe, named)
+        recipe = with_margins(recipe, named)
         ranges = read_ranges(self.vary, recipe)
         usual = max(1, (os.cpu_count() or 1) // (recipe.threads * recipe.processes)) if recipe.device == "cpu" else 1
         return Plan(

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,17 @@ from rlstack.bringup.sweep.space import Range, varied
 from rlstack.bringup.sweep.study import Prune, Search
 from rlstack.errors import UserError
 from rlstack.files import write_atomically, write_json
+from rlstack.robots import load_robot
 from rlstack.training.recipe import Recipe, read_recipe, recipe_to_yaml
+from rlstack.training.run_result import RUN_FIGURES
 
 PLAN, RECIPE = "plan.json", "swept.yaml"  # not as in a run, which a sweep is not
 TUNING_SEED, TEST_SEED = 1_000_000, 2_000_000
 """First seeds of trials and of tests: no training by `--seed` of usual size shares one."""
 MARGIN = "margin."
 """Before the name of a margin of the reality grid, as a figure."""
+MEAN = "mean."
+"""Before the name of a figure: its mean over all evaluations of a training, which tells how soon it rose."""
 _COMPARED = re.compile(r"([\w.]+)\s*(<=|>=)\s*([-+.\deE]+)")
 
 
@@ -144,12 +149,38 @@ def figure(figures: Mapping[str, Any], name: str) -> float:
 
 def figure_if_any(figures: Mapping[str, Any], name: str) -> float | None:
     """Return the same; None if there is none, such as the error of a policy that never came close."""
+    if name.startswith(MEAN):
+        own = [one.get(name.removeprefix(MEAN)) for one in figures.get("evaluations", ())]
+        return sum(own) / len(own) if own and None not in own else None
     found = {**figures, **figures.get("evaluation", {}), **_margins(figures)}.get(name)
     return None if isinstance(found, bool) or not isinstance(found, (int, float)) else float(found)
 
 
 def _margins(figures: Mapping[str, Any]) -> dict[str, Any]:
     return {f"{MARGIN}{key}": margin for key, margin in figures.get("margins", {}).items()}
+
+
+def check_figures(recipe: Recipe[Any, Any], names: Iterable[str]) -> None:
+    """Refuse figures that no training of a recipe has.
+
+    Those of a task that does not declare what its evaluations tell are known after a training only.
+
+    Raises:
+        UserError: One is unknown; all known ones are named.
+    """
+    from rlstack.verification.training_evaluation import evaluated_figures  # imports simulators
+
+    known = evaluated_figures(recipe.task_settings, load_robot(recipe.robot).kind)
+    if not known:
+        return
+    for name in names:
+        own, bare = (() if name.startswith(MEAN) else RUN_FIGURES), name.removeprefix(MEAN)
+        if not name.startswith(MARGIN) and not any(fnmatchcase(bare, one) for one in (*known, *own)):
+            raise UserError(
+                f"No training of {recipe.name} has a figure {name}. Its evaluations have {', '.join(known)}, each also"
+                f" as {MEAN}NAME, its mean over a training; the training itself has {', '.join(RUN_FIGURES)}; and there"
+                f" are margins, such as {MARGIN}NAME."
+            )
 
 
 def with_margins(recipe: Recipe[Any, Any], figures: Iterable[str]) -> Recipe[Any, Any]:

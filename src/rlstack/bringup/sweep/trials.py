@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rlstack.bringup.sweep.plan import TUNING_SEED, Plan, figure
+from rlstack.bringup.sweep.plan import MEAN, TUNING_SEED, Plan, figure
 from rlstack.bringup.sweep.study import STUDY, Study, best_of
 from rlstack.bringup.sweep.training_job import TRIES, TRIES_OF_KILLED, USER_ERROR, Job, Workers
 from rlstack.errors import UserError
@@ -258,14 +258,21 @@ class Trials:
             at = sum(map(len, seen))
             if at > trial.reported:
                 trial.reported = at
-                latest = [max(one) if not self.plan.lower else min(one) for one in seen if one]
-                if self.study.falls_behind(trial.number, at, sum(latest) / len(latest)):
+                each = self._each(seen)
+                if self.study.falls_behind(trial.number, at, sum(each) / len(each)):
                     self._give_up(trial)
                     trial.behind = found = True
         return found
 
     def _shown(self, job: Job) -> list[float]:
-        return [float(one[self.plan.figure]) for one in job.evaluations() if self.plan.figure in one]
+        name = self.plan.figure.removeprefix(MEAN)
+        return [float(one[name]) for one in job.evaluations() if name in one]
+
+    def _each(self, seen: Sequence[Sequence[float]]) -> tuple[float, ...]:
+        """Return the figure by the evaluations so far of each training that has any."""
+        if self.plan.figure.startswith(MEAN):
+            return tuple(sum(one) / len(one) for one in seen if one)
+        return tuple((min if self.plan.lower else max)(one) for one in seen if one)
 
     def _give_up(self, trial: Trial) -> None:
         for job in trial.jobs:
@@ -298,8 +305,7 @@ class Trials:
         if trial.failed:
             return Outcome(trial.number, trial.values, "failed", None, (), (), spent, trial.failed)
         if trial.behind:
-            seen = [one for job in trial.jobs if (one := self._shown(job))]
-            each = tuple((min if self.plan.lower else max)(one) for one in seen)
+            each = self._each([self._shown(job) for job in trial.jobs])
             return Outcome(trial.number, trial.values, "ended early", sum(each) / len(each), each, (), spent)
         try:
             each = tuple(figure(one, self.plan.figure) for one in figures)

@@ -59,6 +59,7 @@ class ManipulationVerification(TaskVerification):
     """See :class:`rlstack.verification.task_verification.TaskVerification`."""
 
     first = ("episodes", "success", "lost", "time_s", "error_m", "error_p95_m", "intervened", "latency_p99_ms")
+    evaluated = ("episodes", "success", "lost", "time_s", "error_m", "success_*")
     counts = Counts(batch=500, engines=40, topics=30, topics_elsewhere=20)
     thorough = Counts(batch=500, engines=100, topics=40, reality=200)
     seconds = Seconds(batch=0.01, engines=0.22, topics=0.6, reality=2.0)

@@ -62,6 +62,7 @@ class FlightVerification(TaskVerification):
     """See :class:`rlstack.verification.task_verification.TaskVerification`."""
 
     first = ("episodes", "success", "within_0_1", "lost", "error_m", "rmse_m", "recover_s")
+    evaluated = ("episodes", "success", "within_0_1", "lost", "error_m")
     counts = Counts(batch=1000, engines=64, topics=40, topics_elsewhere=20, baselines_in_engines=32, reality=200)
     thorough = Counts(batch=1000, engines=300, topics=100, reality=500)
     seconds = Seconds(

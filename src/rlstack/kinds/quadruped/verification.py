@@ -57,6 +57,7 @@ class StandVerification(TaskVerification):
     """See :class:`rlstack.verification.task_verification.TaskVerification`."""
 
     first = ("episodes", "success", "lost", "height_error_m", "tilt_rad", "drift_m", "intervened", "latency_p99_ms")
+    evaluated = ("episodes", "success", "lost", "height_error_m")
     counts = Counts(batch=500, engines=40, topics=20)
     thorough = Counts(batch=500, engines=100, topics=20)
     description = (

@@ -147,6 +147,7 @@ class DriveVerification(TaskVerification):
 class MapVerification(DriveVerification):
     """Held-out maps: the kinds with bounds, the other kinds, and the kinds with bounds among movers."""
 
+    evaluated = ("episodes", "success", "collided", "time_over_shortest", "success_*")
     takes_planner = True
     counts = Counts(
         batch=1000, engines=20, topics=20, besides=300, baselines=50, baselines_in_engines=0, reality_baselines=25

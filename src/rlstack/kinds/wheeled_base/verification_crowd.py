@@ -68,6 +68,10 @@ _DESCRIPTIONS = {
 class CrowdVerification(DriveVerification):
     """See :class:`rlstack.verification.task_verification.TaskVerification`."""
 
+    evaluated = (
+        *("episodes", "arrived", "hit_a_person", "hit_a_thing", "timed_out", "gave_up"),
+        *("time_s", "length_over_shortest", "closest_m", "disturbed"),
+    )
     counts = Counts(
         batch=500, engines=20, topics=20, besides=200, baselines=50, baselines_in_engines=0, reality_baselines=25
     )

@@ -63,6 +63,7 @@ class ExplorationVerification(TaskVerification):
     """See :class:`rlstack.verification.task_verification.TaskVerification`; the trials are floors to explore."""
 
     first = ("episodes", "success", "crashed", "to_90", "steps_ratio", "least_lead")
+    evaluated = ("episodes", "success", "crashed", "steps_to_90", "steps_to_95", "mean_coverage")
     counts = Counts(batch=24, engines=20, topics=20, baselines_in_engines=6)
     description = (
         "Sites that are never used for training. On grids a move leads to the next cell, and coverage is relative to"

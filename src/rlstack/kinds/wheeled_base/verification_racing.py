@@ -42,6 +42,7 @@ class RaceVerification(TaskVerification):
     """See :class:`rlstack.verification.task_verification.TaskVerification`."""
 
     first = ("episodes", "success", "contact", "lap_ratio", "lap_s", "clean_laps", "speed_m_s", "clearance_least_m")
+    evaluated = ("episodes", "success", "contacts", "speed_m_s")
     counts = Counts(batch=50, engines=20, topics=20)
     description = (
         "Tracks of seeds that are used neither for training or tuning nor to choose a run's best policy. Cars have the"
