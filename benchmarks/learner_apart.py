@@ -3,12 +3,15 @@
 
 The same recipe four times, each in processes of its own: all in one process with one thread and with two, with a
 learner apart, and with rollout workers beside it (one thread each). Updates per step are the same: the robots wait for
-a learner that is ``lead`` iterations behind. Counted is from a quarter of the steps on, when random actions,
-demonstrations and pretraining are over, to the iteration before the evaluation at the end, which tells whether as many
-steps have taught as much. The median of the rounds is compared; each has a seed of its own.
+a learner that is ``lead`` iterations behind. Of the algorithms of language, updates overlap with the next trials in
+place of a learner apart, and workers wait while the policy learns, with as many threads as there are workers.
+Counted is from a quarter of the steps on, when random actions, demonstrations and pretraining are over, to the
+iteration before the evaluation at the end, which tells whether as many steps have taught as much. The median of the
+rounds is compared; each has a seed of its own.
 
 Beside the steps per second there is what they could be if the processes had two cores to themselves: by the CPU time of
-the busiest process, or half of all. On a machine with other work, that is the figure to look at.
+the busiest process, or half of all. On a machine with other work, that is the figure to look at, but for workers that
+wait while the policy learns.
 
     python benchmarks/learner_apart.py [--recipe arm_pick_place] [--steps 40000] [--rounds 3] [--workers 2]
         [--only WORDS ...] [--json FILE] [more options of `rlstack train`]
@@ -30,8 +33,11 @@ from pathlib import Path
 from typing import Any
 
 from rlstack.bringup.bench import machine
+from rlstack.training.recipe import load_recipe
 
 ONE, TWO, APART, WORKERS = "one process, one thread", "one process, two threads", "learner apart", "with workers"
+BESIDE = {"apart": "True"}, {"overlap": "True"}
+"""Settings by which a learner is apart: of soft actor-critics, and of the algorithms of language."""
 COUNTED_FROM = 0.25
 
 
@@ -48,14 +54,19 @@ def main() -> int:
     )
     parser.add_argument("--json", type=Path, help="write the figures there, too")
     options, more = parser.parse_known_args()
-    variants = {ONE: (1, False, 0), TWO: (2, False, 0), APART: (1, True, 0), WORKERS: (1, True, options.workers)}
+    settings = load_recipe(options.recipe).algorithm_settings
+    (apart,) = (some for some in BESIDE if hasattr(settings, next(iter(some))))
+    alternate = not hasattr(settings, "apart")
+    workers = {**({} if alternate else apart), "workers": str(options.workers)}
+    variants: dict[str, tuple[int, dict[str, str]]] = {ONE: (1, {}), TWO: (2, {}), APART: (1, apart)}
+    variants[WORKERS] = (options.workers if alternate else 1, workers)
     variants = {name: one for name, one in variants.items() if any(words in name for words in options.only)}
     found: dict[str, list[dict[str, float]]] = {name: [] for name in variants}
     for round_ in range(options.rounds):
-        for name, (threads, apart, workers) in variants.items():
+        for name, (threads, given) in variants.items():
             words = [options.recipe, "--steps", str(options.steps), "--seed", str(100 + round_), *more]
-            words += ["--threads", str(threads), "--algorithm-settings.apart", str(apart)]
-            words += ["--algorithm-settings.workers", str(workers)]
+            words += ["--threads", str(threads)]
+            words += [word for key, one in given.items() for word in (f"--algorithm-settings.{key}", one)]
             command = [sys.executable, __file__, "--one", json.dumps(words)]
             said = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
             found[name].append(json.loads(said.splitlines()[-1]))

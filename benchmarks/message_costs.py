@@ -39,7 +39,7 @@ from rlstack.bringup.sweep.training_job import Job
 from rlstack.training import run
 from rlstack.training.command import parse_recipe
 from rlstack.training.recipe import load_recipe, recipe_to_yaml
-from rlstack.training.replay_journal import write
+from rlstack.training.replay_journal import HowToAct, write
 from rlstack.training.rollout_worker import Block, Order, RolloutWorker, WorkerPlan, receive, send
 
 
@@ -64,7 +64,7 @@ def of_training(words: list[str], workers: int) -> dict[str, float]:
         text = recipe_to_yaml(replace(recipe, algorithm_settings=settings))
         robots = recipe.envs // workers
         begin = time.process_time()
-        worker = RolloutWorker(WorkerPlan(text, robots, 1))
+        worker = RolloutWorker(WorkerPlan(text, robots, 1, 1))
         found["set up a worker's robots, CPU-s"] = time.process_time() - begin
         mine = run._Run(recipe, folder)  # in one process: what is measured here are its parts
         algorithm: Any = mine.algorithm
@@ -72,7 +72,7 @@ def of_training(words: list[str], workers: int) -> dict[str, float]:
         algorithm.iterate(0.0)
         algorithm.iterate(0.0)
         actor = algorithm.learner.actor.state_dict()
-        order = Order(1, actor, 10**6, 0.5, True)
+        order = Order(1, actor, HowToAct(10**6, 0.5, True))
         blocks: list[Block] = []
 
         def act() -> None:
@@ -89,7 +89,7 @@ def of_training(words: list[str], workers: int) -> dict[str, float]:
         found["pickle a block, us"] = cost(lambda: pickle.dumps(blocks[-1], pickle.HIGHEST_PROTOCOL), 50)
         found["unpickle a block, us"] = cost(lambda: pickle.loads(sent), 50)
         buffer = algorithm._experience.buffer
-        entries = [one for one in blocks[-1].written if one.made is not None]
+        entries = [one for one in blocks[-1].made.written if one.made is not None]
         bare = [
             one._replace(made={n: a for n, a in (one.made or {}).items() if n in buffer.spec.transitions})
             for one in entries

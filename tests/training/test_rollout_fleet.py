@@ -15,8 +15,8 @@ import torch
 
 from rlstack.data.replay import ReplayReader
 from rlstack.errors import UserError
-from rlstack.training import run
-from rlstack.training.algorithm import NotFinite, RolloutTotals
+from rlstack.training import rollout_fleet, run
+from rlstack.training.algorithm import NotFinite
 from rlstack.training.algorithms import sac
 from rlstack.training.algorithms.hil_serl import HILSERL, HILSERLSettings
 from rlstack.training.algorithms.rlif import RLIF, RLIFSettings
@@ -27,14 +27,11 @@ from rlstack.training.algorithms.wsrl import WSRL, WSRLSettings
 from rlstack.training.intervention_strategies import IntervenerSettings
 from rlstack.training.learner_process import LearnerProcess
 from rlstack.training.recipe import recipe_from_data
-from rlstack.training.replay_journal import ReplayJournal
 from rlstack.training.rollout_fleet import RolloutFleet
 from rlstack.training.rollout_worker import Block, Order, Refused, WorkerPlan
 from rlstack.training.run_files import RECIPE
 from rlstack.training.worker_pool import Arrived, LocalPool, Lost
 from tests.support.reaching import Reaching
-
-NOTHING = RolloutTotals()
 
 
 class ByHand:
@@ -54,7 +51,7 @@ class ByHand:
         self.orders[number] = order
 
     def answer(self, number: int) -> None:
-        self.answers.append((number, Block(self.orders.pop(number).version, [], NOTHING, {}, 0.0)))
+        self.answers.append((number, Block(self.orders.pop(number).version, None, 0.0)))
 
     def arrived(self, numbers: Sequence[int], timeout_s: float) -> list[tuple[int, Arrived]]:
         came, self.answers = self.answers, []
@@ -68,11 +65,11 @@ class ByHand:
 
 
 def fleet_of(pool: Any, count: int = 2, staleness: int = 10) -> RolloutFleet:
-    return RolloutFleet(pool, count, staleness, lambda number: WorkerPlan("", 1, number))
+    return RolloutFleet(pool, count, staleness, lambda number: WorkerPlan("", 1, 1, number))
 
 
 def give(fleet: RolloutFleet, version: int) -> None:
-    fleet.give(version, {"w": torch.zeros(1)}, 0, 0.0, False)
+    fleet.give(version, {"w": torch.zeros(1)}, None)
 
 
 def test_the_others_wait_for_a_worker_whose_policy_is_too_old() -> None:
@@ -135,23 +132,21 @@ class Inside:
         self.make: Callable[[int], Any] = lambda seed: algorithm(
             replace(settings, apart=False, workers=0), Reaching(robots, seed)
         )
-        self.workers: dict[int, tuple[Any, ReplayJournal]] = {}
+        self.workers: dict[int, Any] = {}
         self.answers: list[tuple[int, Arrived]] = []
         self.dies = False
 
     def start(self, number: int, plan: WorkerPlan) -> None:
-        journal, worker = ReplayJournal(), self.make(plan.seed % 1000)
-        worker.record(journal)
-        self.workers[number] = worker, journal
+        self.workers[number] = self.make(plan.seed % 1000)
+        self.workers[number].begin_as_worker()
 
     def give(self, number: int, order: Order) -> None:
-        worker, journal = self.workers[number]
-        totals, figures = worker.roll_out(order)
+        acted = self.workers[number].roll_out(order)
         if self.dies:
             self.dies = False
             self.answers.append((number, Lost()))
         else:
-            self.answers.append((number, Block(order.version, journal.taken(), totals, figures, 0.0)))
+            self.answers.append((number, Block(order.version, acted, 0.0)))
 
     def arrived(self, numbers: Sequence[int], timeout_s: float) -> list[tuple[int, Arrived]]:
         came, self.answers = self.answers, []
@@ -181,7 +176,7 @@ def test_every_step_is_stored_once_with_its_policys_version(
     algorithm: type, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool = Inside(algorithm, settings, 4)
-    monkeypatch.setattr(sac, "LocalPool", lambda folder: pool)
+    monkeypatch.setattr(rollout_fleet, "LocalPool", lambda folder: pool)
     (tmp_path / RECIPE).write_text("")
     torch.manual_seed(0)
     one = algorithm(settings, Reaching(8))
@@ -240,7 +235,7 @@ def reach(workers: int) -> dict[str, Any]:
 def test_a_worker_and_the_learner_are_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pools: list[LocalPool] = []
     learners: list[LearnerProcess] = []
-    monkeypatch.setattr(sac, "LocalPool", lambda folder: pools.append(LocalPool(folder)) or pools[-1])
+    monkeypatch.setattr(rollout_fleet, "LocalPool", lambda folder: pools.append(LocalPool(folder)) or pools[-1])
     monkeypatch.setattr(sac, "LearnerProcess", lambda *given: learners.append(LearnerProcess(*given)) or learners[-1])
     killed: list[int] = []
 

@@ -273,6 +273,7 @@ def on_ray(algorithm: Algorithm, settings: Any, address: str) -> None:
     if not isinstance(algorithm, HasProcesses) or not getattr(settings, "workers", 0):
         raise UserError(
             "--ray: this training has no rollout workers: give --algorithm-settings.apart True"
-            " --algorithm-settings.workers 4, with sac, rlpd, wsrl, hil_serl or rlif."
+            " --algorithm-settings.workers 4, with sac, rlpd, wsrl, hil_serl or rlif; the latter alone with"
+            " vla_ppo, vla_grpo or vla_rejection."
         )
     algorithm.ray = address

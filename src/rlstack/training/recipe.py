@@ -94,8 +94,8 @@ class Recipe(Generic[Task, Settings]):
     @property
     def processes(self) -> int:
         """Processes of a training that compute at a time: its own, a learner apart, and rollout workers."""
-        apart, workers = (getattr(self.algorithm_settings, name, 0) for name in ("apart", "workers"))
-        return 1 + int(workers) if apart and workers else 1 + int(bool(apart))
+        apart, overlap, workers = (getattr(self.algorithm_settings, n, 0) for n in ("apart", "overlap", "workers"))
+        return int(bool(apart or overlap)) + max(int(workers), 1)
 
 
 def recipe_files() -> dict[str, Path]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rlstack.data.replay import ReplayBuffer, ReplaySpec
+from rlstack.training.algorithm import RolloutTotals
 
 Arrays = dict[str, np.ndarray]
 
@@ -31,6 +32,34 @@ class Written(NamedTuple):
     def steps(self) -> int:
         """Number of transitions."""
         return 0 if self.made is None else len(self.lanes)
+
+
+class HowToAct(NamedTuple):
+    """What a worker that fills replay buffers needs to know, beside its policy.
+
+    Attributes:
+        steps: Of all robots so far, on which a warm-up depends.
+        done: Completed share of the run, 0 to 1.
+        able: Whether the policy acts in the warm-up, too.
+    """
+
+    steps: int
+    done: float
+    able: bool
+
+
+class Acted(NamedTuple):
+    """What came of a worker's steps.
+
+    Attributes:
+        written: What is to be stored.
+        totals: Of the steps.
+        figures: Further figures of theirs, each the sum of the steps' means over the robots.
+    """
+
+    written: list[Written]
+    totals: RolloutTotals
+    figures: dict[str, float]
 
 
 class ReplayJournal:

@@ -1,4 +1,4 @@
-"""A run's rollout workers, seen from where their steps are stored: who acts, by which policy, and who waits.
+"""A run's rollout workers, seen from where their steps are used: who acts, by which policy, and who waits.
 
 Two rules bound how far acting and learning may be apart. A worker is given no order while the learner is behind, so at
 most one block of each worker is under way (backpressure); and none while another one still acts by a policy that is too
@@ -8,14 +8,19 @@ many updates older than the newest (bounded staleness).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from rlstack.errors import UserError
 from rlstack.training.rollout_worker import Block, Order, Refused, WorkerPlan
-from rlstack.training.worker_pool import Lost, WorkerPool
+from rlstack.training.run_files import RECIPE, WORKERS
+from rlstack.training.worker_pool import LocalPool, Lost, RayPool, WorkerPool
 
 _SILENT_S = 300.0
 """Time after which a worker that has not answered is replaced; the first block also takes its set-up."""
@@ -69,16 +74,21 @@ class RolloutFleet:
         for number in range(count):
             self._start(number)
 
-    def give(self, version: int, weights: dict[str, Tensor], steps: int, done: float, able: bool) -> None:
-        """Give an order to each worker without one, if the rule of staleness lets it; see :class:`Order`."""
+    def give(self, version: int, weights: Mapping[str, Tensor], how: Any, but: Container[int] = ()) -> None:
+        """Give an order to each worker without one, if the rule of staleness lets it.
+
+        Args:
+            version, weights, how: See :class:`Order`.
+            but: Numbers of workers that get none.
+        """
         for number, worker in enumerate(self._workers):
             acting = [one.acts for one in self._workers if one.acts is not None]
-            if worker.acts is not None or (acting and version - min(acting) > self.staleness):
+            if number in but or worker.acts is not None or (acting and version - min(acting) > self.staleness):
                 continue
             sent = weights if worker.has != version else None
             worker.has = worker.acts = version
             worker.since_s = time.monotonic()
-            self.pool.give(number, Order(version, sent, steps, done, able))
+            self.pool.give(number, Order(version, sent, how))
 
     def arrived(self, newest: int, timeout_s: float, most: int) -> list[tuple[int, Block]]:
         """Return blocks that have arrived, with their workers' numbers; start workers again that died.
@@ -144,3 +154,37 @@ class RolloutFleet:
     def _start(self, number: int) -> None:
         self.pool.start(number, self._plan(self._started))
         self._started += 1
+
+
+def check_shares(workers: int, robots: int) -> None:
+    """Raise ``UserError`` if workers cannot share robots equally."""
+    if workers and robots % workers:
+        raise UserError(
+            f"algorithm_settings: workers: {workers} is not allowed with envs: {robots}: each has as many robots: give"
+            " envs that it divides."
+        )
+
+
+def start_fleet(
+    folder: Path, workers: int, robots: int, threads: int, ray: str, begun: Callable[[], int], staleness: int = 0
+) -> RolloutFleet:
+    """Start a run's workers.
+
+    Args:
+        folder: The run's.
+        workers: How many, which divides ``robots``.
+        robots: Of all of them.
+        threads: Of each.
+        ray: Address of a Ray cluster; empty: processes of this machine.
+        begun: Returns a number that an interrupted run did not have before, such as its steps.
+        staleness: As of :class:`RolloutFleet`.
+    """
+    seed, recipe = torch.initial_seed(), (folder / RECIPE).read_text(encoding="utf-8")
+
+    def plan(number: int) -> WorkerPlan:
+        """Return a worker's plan, with starts that no worker had before, of an interrupted run neither."""
+        drawn = np.random.SeedSequence([seed, begun(), number]).generate_state(1)
+        return WorkerPlan(recipe, robots // workers, threads, int(drawn[0]))
+
+    pool = RayPool(ray, workers, threads) if ray else LocalPool(folder / WORKERS)
+    return RolloutFleet(pool, workers, staleness, plan)

@@ -1,4 +1,4 @@
-"""Rollout worker: moves its share of a run's robots by a copy of the policy, and returns their steps in blocks.
+"""Rollout worker: moves its share of a run's robots by a copy of the policy, and returns what came of it in blocks.
 
 It knows the run's recipe alone and writes no file, so it may be on another machine. Its steps count once their block
 has arrived: whatever it did since is lost with it, and never counted.
@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
@@ -24,9 +24,8 @@ from rlstack.errors import UserError
 from rlstack.processes import die_with_parent
 from rlstack.robots import load_robot
 from rlstack.training import ALGORITHMS
-from rlstack.training.algorithm import NotFinite, RolloutTotals
+from rlstack.training.algorithm import NotFinite
 from rlstack.training.recipe import recipe_from_data
-from rlstack.training.replay_journal import ReplayJournal, Written
 
 
 @dataclass(frozen=True)
@@ -36,11 +35,13 @@ class WorkerPlan:
     Args:
         recipe: The run's recipe, as YAML.
         robots: How many it moves.
+        threads: On which it computes.
         seed: Of its robots' starts and its actions; another one at each start of a worker.
     """
 
     recipe: str
     robots: int
+    threads: int
     seed: int
 
 
@@ -49,18 +50,14 @@ class Order:
     """What a worker is to do: one iteration's steps.
 
     Args:
-        version: Of the policy: the critic updates before it.
+        version: Of the policy: the updates before it.
         weights: The policy's, by name; None: those that the worker has.
-        steps: Of all robots so far, on which a warm-up depends.
-        done: Completed share of the run, 0 to 1.
-        able: Whether the policy acts in the warm-up, too.
+        how: What else the algorithm needs to know.
     """
 
     version: int
     weights: Mapping[str, Tensor] | None
-    steps: int
-    done: float
-    able: bool
+    how: Any
 
 
 @dataclass(frozen=True)
@@ -69,16 +66,12 @@ class Block:
 
     Args:
         version: Of the policy that acted.
-        written: What is to be stored.
-        totals: Of the steps.
-        figures: Further figures of theirs, each the sum of the steps' means over the robots.
+        made: What the algorithm returned.
         seconds: Wall time that it took.
     """
 
     version: int
-    written: list[Written]
-    totals: RolloutTotals
-    figures: dict[str, float]
+    made: Any
     seconds: float
 
 
@@ -103,11 +96,11 @@ class Refused:
 class RollsOut(Protocol):
     """An algorithm whose robots can be moved apart from what learns."""
 
-    def record(self, journal: ReplayJournal) -> None:
-        """List steps in a journal instead of storing them; called once, before the first step."""
+    def begin_as_worker(self) -> None:
+        """Prepare to act for a learner elsewhere; called once, before the first order."""
 
-    def roll_out(self, order: Order) -> tuple[RolloutTotals, dict[str, float]]:
-        """Step the robots as often as in an iteration; return the totals and figures of :class:`Block`."""
+    def roll_out(self, order: Order) -> Any:
+        """Step the robots as often as in an iteration; return what the learner needs of it."""
 
 
 class RolloutWorker:
@@ -119,27 +112,28 @@ class RolloutWorker:
 
     def __init__(self, plan: WorkerPlan) -> None:
         recipe = recipe_from_data(yaml.safe_load(plan.recipe), "the worker's recipe")
-        torch.set_num_threads(recipe.threads)
+        torch.set_num_threads(plan.threads)
         torch.manual_seed(plan.seed)
         task = recipe.task_settings
         robot = task.reference(load_robot(recipe.robot))
         pipeline = task.pipeline(robot)
         environment = task.environment(robot, pipeline, plan.robots, device=recipe.device, seed=plan.seed)
-        settings = replace(recipe.algorithm_settings, apart=False, workers=0)
-        self._journal = ReplayJournal()
-        self._algorithm: RollsOut = ALGORITHMS.load(recipe.algorithm)(settings, environment)
-        self._algorithm.record(self._journal)
+        settings, elsewhere = recipe.algorithm_settings, {"apart": False, "overlap": False, "workers": 0}
+        has = {one.name for one in fields(settings)}
+        alone = replace(settings, **{name: value for name, value in elsewhere.items() if name in has})
+        self._algorithm: RollsOut = ALGORITHMS.load(recipe.algorithm)(alone, environment)
+        self._algorithm.begin_as_worker()
 
     def block(self, order: Order) -> Block | Refused:
         """Carry out an order."""
         begin = time.perf_counter()
         try:
-            totals, figures = self._algorithm.roll_out(order)
+            made = self._algorithm.roll_out(order)
         except NotFinite as error:
             return Refused(str(error), False)
         except UserError as error:
             return Refused(str(error), True)
-        return Block(order.version, self._journal.taken(), totals, figures, time.perf_counter() - begin)
+        return Block(order.version, made, time.perf_counter() - begin)
 
 
 def send(connection: Connection, message: Any) -> None:

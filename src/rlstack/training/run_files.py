@@ -13,5 +13,9 @@ TRACKED = "tracked.json"
 
 EVALUATIONS = "evaluations.json"
 """Figures of each evaluation so far, in order."""
+
 SCALARS = "events.out.tfevents."
 """How the names of TensorBoard's files begin."""
+
+WORKERS = "workers"
+"""Folder of the rollout workers' logs."""

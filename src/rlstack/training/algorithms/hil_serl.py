@@ -29,7 +29,6 @@ from rlstack.training.intervention_strategies import (
     needs_human,
 )
 from rlstack.training.mixed_replay import MixedReplay
-from rlstack.training.replay_journal import ReplayJournal
 
 _GRIPPER = "gripper"
 """Name of the action that closes the gripper; see :data:`rlstack.tasks.manipulator.trials.AXES`."""
@@ -108,11 +107,11 @@ class HILSERL(RLPD):
         self._figures["intervened"] = self._figures.get("intervened", 0.0) + float(now.float().mean())
         super()._keep(action, result)
 
-    def record(self, journal: ReplayJournal) -> None:
+    def begin_as_worker(self) -> None:
         """Act for a learner elsewhere; see :class:`rlstack.training.rollout_worker.RollsOut`."""
-        super().record(journal)
+        super().begin_as_worker()
         capacity = self.settings.capacity
-        self.interventions = InterventionReplay(self.environment, capacity, None, 0, True, journal)
+        self.interventions = InterventionReplay(self.environment, capacity, None, 0, True, self._journal)
 
     def _buffers(self) -> dict[str, HindsightReplay]:
         assert self.interventions is not None

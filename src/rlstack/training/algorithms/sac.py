@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,14 +22,12 @@ from rlstack.schema import value
 from rlstack.tasks.core.learning_environment import GoalEnvironment, GoalStep, LearningEnvironment, failed
 from rlstack.training.algorithm import Actor, IterationResult, RolloutTotals, check_finite, check_observation
 from rlstack.training.hindsight_replay import REPLAY, HindsightReplay, dealt
-from rlstack.training.learner_process import LEARNER, LearnerProcess
+from rlstack.training.learner_process import LearnerProcess
 from rlstack.training.mixed_replay import AT_ONCE
-from rlstack.training.replay_journal import ReplayJournal, write
-from rlstack.training.rollout_fleet import RolloutFleet
-from rlstack.training.rollout_worker import Block, Order, WorkerPlan
-from rlstack.training.run_files import RECIPE
+from rlstack.training.replay_journal import Acted, HowToAct, ReplayJournal, write
+from rlstack.training.rollout_fleet import RolloutFleet, check_shares, start_fleet
+from rlstack.training.rollout_worker import Order
 from rlstack.training.soft_actor_critic import CHANGEABLE, SoftActorCriticLearner, SoftActorCriticSettings
-from rlstack.training.worker_pool import LocalPool, RayPool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +123,8 @@ class SAC:
         """Weight of the behaviour-cloning loss."""
         self.learner_process: LearnerProcess | None = None
         self.fleet: RolloutFleet | None = None
+        self._journal = ReplayJournal()
+        """Of a worker."""
         self.ray = ""
         """Address of a Ray cluster for the workers; empty: processes of this machine."""
         self.extra_steps = 0
@@ -141,11 +140,7 @@ class SAC:
         """
         if self.settings.apart and folder is None:
             raise UserError("apart: true needs a run's folder, which robots and learner share.")
-        if self.settings.workers and self.environment.count % self.settings.workers:
-            raise UserError(
-                f"algorithm_settings: workers: {self.settings.workers} is not allowed with envs:"
-                f" {self.environment.count}: each has as many robots: give envs that it divides."
-            )
+        check_shares(self.settings.workers, self.environment.count)
         self._prepare(folder)
         if self.settings.apart and folder is not None:
             seed = torch.initial_seed() % 2**32
@@ -154,7 +149,9 @@ class SAC:
             )
             self.learner_process.start()
             if self.settings.workers:
-                self.fleet = self._started_fleet(folder)
+                robots, threads = self.environment.count, torch.get_num_threads()
+                about = (folder, self.settings.workers, robots, threads, self.ray)
+                self.fleet = start_fleet(*about, lambda: self._steps, self.settings.staleness)
 
     def close(self) -> None:
         """Stop workers and a separate learner, and take over all that it has learned."""
@@ -190,22 +187,23 @@ class SAC:
             self.learner_process.report(self._steps, done)
         return self._told(totals, {**self.learner.check(logged), **apart}, {})
 
-    def record(self, journal: ReplayJournal) -> None:
+    def begin_as_worker(self) -> None:
         """Act for a learner elsewhere; see :class:`rlstack.training.rollout_worker.RollsOut`."""
         capacity = self.settings.capacity
-        self._experience = HindsightReplay(self.environment, capacity, versioned=True, journal=journal)
+        self._experience = HindsightReplay(self.environment, capacity, versioned=True, journal=self._journal)
 
-    def roll_out(self, order: Order) -> tuple[RolloutTotals, dict[str, float]]:
+    def roll_out(self, order: Order) -> Acted:
         """Step the robots by a policy; see :class:`rlstack.training.rollout_worker.RollsOut`."""
         if order.weights is not None:
             self.learner.actor.load_state_dict(order.weights)
         self._set_version(order.version)
-        self._steps, self._able = order.steps, order.able
-        self._begin(order.done)
+        how: HowToAct = order.how
+        self._steps, self._able = how.steps, how.able
+        self._begin(how.done)
         totals = RolloutTotals()
         for _ in range(self.settings.rollout):
             totals.add(self._advance())
-        return totals, self._figures
+        return Acted(self._journal.taken(), totals, self._figures)
 
     def actor(self) -> Actor:
         """Return a copy of the current actor."""
@@ -280,42 +278,29 @@ class SAC:
         for one in self._buffers().values():
             one.version = version
 
-    def _started_fleet(self, folder: Path) -> RolloutFleet:
-        settings, seed = self.settings, torch.initial_seed()
-        recipe = (folder / RECIPE).read_text(encoding="utf-8")
-        robots = self.environment.count // settings.workers
-
-        def plan(number: int) -> WorkerPlan:
-            """Return a worker's plan, with starts that no worker had before, of an interrupted run neither."""
-            drawn = np.random.SeedSequence([seed, self._steps, number]).generate_state(1)
-            return WorkerPlan(recipe, robots, int(drawn[0]))
-
-        threads = torch.get_num_threads()
-        pool = RayPool(self.ray, settings.workers, threads) if self.ray else LocalPool(folder / LEARNER)
-        return RolloutFleet(pool, settings.workers, settings.staleness, plan)
-
     def _gathered(self, done: float) -> IterationResult:
         """Store as many blocks of the workers as make an iteration, and let them go on."""
         fleet, learner, workers = self.fleet, self.learner_process, self.settings.workers
         assert fleet is not None and learner is not None
         robots, buffers = self.environment.count // workers, {n: one.buffer for n, one in self._buffers().items()}
-        blocks: list[Block] = []
+        blocks: list[Acted] = []
         logged: dict[str, float] = {}
         while len(blocks) < workers:
             logged |= learner.take(self.learner.actor)
             if not learner.running:
                 learner.start()
             if not self._ahead(learner):
-                weights = self.learner.actor.state_dict()
-                fleet.give(learner.updates, weights, self._steps, done, self._able)
+                how = HowToAct(self._steps, done, self._able)
+                fleet.give(learner.updates, self.learner.actor.state_dict(), how)
             for number, block in fleet.arrived(learner.updates, _WAIT_S, workers - len(blocks)):
-                blocks.append(block)
-                write(block.written, buffers, number * robots)
-                self._steps += sum(one.steps for one in block.written if one.where == REPLAY)
+                acted: Acted = block.made
+                blocks.append(acted)
+                write(acted.written, buffers, number * robots)
+                self._steps += sum(one.steps for one in acted.written if one.where == REPLAY)
                 learner.report(self._steps, done)
         self._figures = {}
-        for block in blocks:
-            for name, figure in block.figures.items():
+        for one in blocks:
+            for name, figure in one.figures.items():
                 self._figures[name] = self._figures.get(name, 0.0) + figure / len(blocks)
         return self._told(RolloutTotals.together([one.totals for one in blocks]), logged, fleet.figures())
 

@@ -14,14 +14,14 @@ from rlstack.errors import UserError
 from rlstack.schema import value
 from rlstack.tasks.core.learning_environment import LearningEnvironment
 from rlstack.training.algorithm import IterationResult, check_finite
-from rlstack.training.language.fine_tuning import FineTuning, FineTuningSettings
-from rlstack.training.language.overlap import policy_gradient
+from rlstack.training.language.overlap import finish, policy_gradient
 from rlstack.training.language.policy_gradient import CHANGEABLE, PolicyGradient, PolicyGradientSettings
 from rlstack.training.language.rollouts import group_advantages, totals
+from rlstack.training.language.sampled_trials import SampledSettings, SampledTrials
 
 
 @dataclass(frozen=True, kw_only=True)
-class VLAGRPOSettings(PolicyGradientSettings, FineTuningSettings):
+class VLAGRPOSettings(PolicyGradientSettings, SampledSettings):
     """Settings of GRPO for vision-language-action policies."""
 
     group: int = value(8, at_least=2)
@@ -32,7 +32,7 @@ class VLAGRPOSettings(PolicyGradientSettings, FineTuningSettings):
     """Largest share of it."""
 
 
-class VLAGRPO(FineTuning):
+class VLAGRPO(SampledTrials):
     """Learns by GRPO from a supervised policy; see :class:`rlstack.training.algorithm.Algorithm`.
 
     Raises:
@@ -44,10 +44,10 @@ class VLAGRPO(FineTuning):
 
     def __init__(self, settings: VLAGRPOSettings, environment: LearningEnvironment) -> None:
         super().__init__(settings, environment, "vla_grpo", settings.temperature, settings.places > 0.0)
-        if environment.count % settings.group:
+        if (environment.count // max(settings.workers, 1)) % settings.group:
             raise UserError(
                 f"algorithm_settings: group: {settings.group} is not allowed: it must divide the number of robots"
-                f" (envs: {environment.count})."
+                f" (envs: {environment.count}) of each process."
             )
         self.settings = settings
         self._longest = -(-environment.task.steps // settings.chunk)
@@ -63,12 +63,10 @@ class VLAGRPO(FineTuning):
         """Roll out groups, and learn; raise ``NotFinite`` naming the term that is not finite."""
         self.load_pretrained()
         settings = self.settings
-        self.environment.restart_alike(settings.group)
-        self.rollouts.begin()
-        chunks = self.rollouts.collect(self._longest, until_done=True)
+        chunks = self.trials.collect(self._longest, alike=settings.group)
         won = chunks.success.any(dim=0).float().reshape(-1, settings.group)
         gain, kept = group_advantages(won, settings.least_success, settings.most_success)
-        scalars = {"train/groups": float(kept.float().mean())}
+        scalars = {"train/groups": float(kept.float().mean()), **self.worker_figures()}
         if kept.any():
             robots = kept.repeat_interleave(settings.group)
             counts = chunks.inside[..., 0].bool() & robots  # (T, N)
@@ -82,6 +80,11 @@ class VLAGRPO(FineTuning):
         scalars |= {f"train/{name}": share for name, share in seen.items() if name != "lost"}
         per_s = self.environment.task.rate_hz / self.environment.task.steps
         return IterationResult(float(chunks.reward.sum(dim=0).mean()) * per_s, seen["lost"], scalars)
+
+    def close(self) -> None:
+        """End all further processes, with what they have learned taken over."""
+        super().close()
+        finish(self.learner)
 
     def change(self, settings: VLAGRPOSettings) -> None:
         """Go on with other settings; see :class:`rlstack.training.algorithm.ChangesInRun`."""

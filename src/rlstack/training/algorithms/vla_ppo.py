@@ -10,18 +10,19 @@ from typing import Any
 
 from rlstack.tasks.core.learning_environment import LearningEnvironment
 from rlstack.training.algorithm import IterationResult
-from rlstack.training.language.fine_tuning import FineTuning, FineTuningSettings
+from rlstack.training.language.overlap import finish
 from rlstack.training.language.policy_gradient import CHANGEABLE, PolicyGradient
 from rlstack.training.language.proximal import Proximal, ProximalSettings
 from rlstack.training.language.rollouts import totals
+from rlstack.training.language.sampled_trials import SampledSettings, SampledTrials
 
 
 @dataclass(frozen=True, kw_only=True)
-class VLAPPOSettings(ProximalSettings, FineTuningSettings):
+class VLAPPOSettings(ProximalSettings, SampledSettings):
     """Settings of PPO for vision-language-action policies."""
 
 
-class VLAPPO(FineTuning):
+class VLAPPO(SampledTrials):
     """Learns by PPO from a supervised policy; see :class:`rlstack.training.algorithm.Algorithm`.
 
     Raises:
@@ -35,7 +36,7 @@ class VLAPPO(FineTuning):
         super().__init__(settings, environment, "vla_ppo", settings.temperature, settings.places > 0.0)
         self.settings = settings
         self.steps_per_iteration = settings.rollout * settings.chunk * environment.count
-        self.proximal = Proximal(settings, self.rollouts, self.generator)
+        self.proximal = Proximal(settings, self.trials, self.policy, self.environment.privileged_size, self.generator)
 
     def refer(self) -> None:
         """Keep the loaded policy as a reference, if its divergence has a weight."""
@@ -46,8 +47,14 @@ class VLAPPO(FineTuning):
         self.load_pretrained()
         settings = self.settings
         chunks, scalars = self.proximal.iterate(done)
+        scalars |= self.worker_figures()
         per_s = self.environment.task.rate_hz / (settings.chunk * settings.rollout)
         return IterationResult(float(chunks.reward.sum(dim=0).mean()) * per_s, totals([chunks])["lost"], scalars)
+
+    def close(self) -> None:
+        """End all further processes, with what they have learned taken over."""
+        super().close()
+        finish(self.proximal.learner)
 
     def change(self, settings: VLAPPOSettings) -> None:
         """Go on with other settings; see :class:`rlstack.training.algorithm.ChangesInRun`."""

@@ -18,13 +18,13 @@ from rlstack.schema import value
 from rlstack.tasks.core.learning_environment import LearningEnvironment
 from rlstack.training.algorithm import IterationResult, check_finite
 from rlstack.training.language.actor import Seen
-from rlstack.training.language.fine_tuning import FineTuning, FineTuningSettings
 from rlstack.training.language.rollouts import totals
+from rlstack.training.language.sampled_trials import SampledSettings, SampledTrials
 from rlstack.training.language.supervised import Lesson, Supervised, SupervisedSettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class VLARejectionSettings(SupervisedSettings, FineTuningSettings):
+class VLARejectionSettings(SupervisedSettings, SampledSettings):
     """Settings of rejection sampling."""
 
     learning_rate: float = value(1e-4, above=0.0)
@@ -37,7 +37,7 @@ class VLARejectionSettings(SupervisedSettings, FineTuningSettings):
     """Times that each new chunk is cloned, on average."""
 
 
-class VLARejection(FineTuning):
+class VLARejection(SampledTrials):
     """Learns from its own successful episodes; see :class:`rlstack.training.algorithm.Algorithm`.
 
     Raises:
@@ -60,12 +60,10 @@ class VLARejection(FineTuning):
         """Roll out, and clone what succeeded; raise ``NotFinite`` naming the term that is not finite."""
         self.load_pretrained()
         settings = self.settings
-        self.environment.restart(torch.arange(self.environment.count))
-        self.rollouts.begin()
-        chunks = self.rollouts.collect(self._longest, until_done=True)
+        chunks = self.trials.collect(self._longest, alike=1)
         counts = chunks.inside[..., 0].bool() & chunks.success.any(dim=0)
         index = counts.flatten().nonzero().flatten()
-        scalars: dict[str, float] = {}
+        scalars = self.worker_figures()
         if len(index):
             flat = chunks.flat()
             self._good.append((flat["seen"].take(index), flat["action"][index], flat["inside"][index]))

@@ -72,11 +72,7 @@ class OverlappedPolicyGradient:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the learner's state, the policy that learns, and the update that is not adopted yet."""
-        self._wait()
-        if self._connection is not None:
-            self._send("state", None)
-            state, generator, weights = self._receive()
-            self._load(state, generator, weights)
+        self._take_over()
         return copy.deepcopy(
             {
                 "learner": self._learner.state_dict(),
@@ -92,12 +88,23 @@ class OverlappedPolicyGradient:
         self._load(state["learner"], state["random"], state["twin"])
         self._result = state["result"]
 
+    def finish(self) -> None:
+        """Take over what the other process has learned, and end it."""
+        self._take_over()
+        self.close()
+
     def close(self) -> None:
         """End the other process."""
         if self._connection is not None:
             self._connection.close()
             self._process.join()
             self._connection, self._waiting = None, False
+
+    def _take_over(self) -> None:
+        self._wait()
+        if self._connection is not None:
+            self._send("state", None)
+            self._load(*self._receive())
 
     def _load(self, state: dict[str, Any], generator: Tensor, weights: dict[str, Any]) -> None:
         self._twin.load_state_dict(weights)
@@ -204,3 +211,9 @@ def policy_gradient(
         policy.fix_eyes()
     kind = OverlappedPolicyGradient if settings.overlap else PolicyGradient
     return kind(settings, policy, generator)
+
+
+def finish(learner: PolicyGradient | OverlappedPolicyGradient) -> None:
+    """End the process of updates, if they have one, with what it has learned taken over."""
+    if isinstance(learner, OverlappedPolicyGradient):
+        learner.finish()

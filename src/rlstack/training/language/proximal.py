@@ -16,9 +16,10 @@ from torch import Tensor, nn
 
 from rlstack.schema import value
 from rlstack.training.algorithm import check_finite, check_widths
+from rlstack.training.language.actor import LanguageActor
 from rlstack.training.language.overlap import policy_gradient
 from rlstack.training.language.policy_gradient import PolicyGradient, PolicyGradientSettings
-from rlstack.training.language.rollouts import Chunks, Rollouts, advantages, totals
+from rlstack.training.language.rollouts import Chunks, CollectsChunks, advantages, totals
 from rlstack.training.networks import Normalised, relu_layers
 from rlstack.training.optimisers import Adam
 
@@ -70,6 +71,8 @@ class Proximal:
     Args:
         settings: How.
         rollouts: Of the policy.
+        policy: It.
+        columns: Of what its critic may know.
         generator: Shuffles experience.
         apart: Whether advantages are centred for each robot apart, since each has a task of its own.
         anchor: Loss that each update adds; not with ``overlap``.
@@ -78,17 +81,19 @@ class Proximal:
     def __init__(
         self,
         settings: ProximalSettings,
-        rollouts: Rollouts,
+        rollouts: CollectsChunks,
+        policy: LanguageActor,
+        columns: int,
         generator: torch.Generator,
         apart: bool = False,
         anchor: Callable[[], Tensor] | None = None,
     ) -> None:
         self.settings, self.rollouts, self.generator, self._apart = settings, rollouts, generator, apart
-        self.learner = policy_gradient(settings, rollouts.policy, generator)
+        self.learner = policy_gradient(settings, policy, generator)
         if anchor is not None:
             assert isinstance(self.learner, PolicyGradient)
             self.learner.anchor = anchor
-        self.critic = Critic(rollouts.environment.privileged_size, settings.critic_hidden)
+        self.critic = Critic(columns, settings.critic_hidden)
         self._optimiser = Adam(self.critic.parameters(), lr=settings.critic_learning_rate)
         self._done = 0
         """Completed iterations."""
@@ -126,7 +131,7 @@ class Proximal:
         """Return advantages (T, N) by the critic, and its loss, after it has learned from the returns."""
         settings = self.settings
         with torch.no_grad():
-            last = self.critic(self.rollouts.environment.privileged())
+            last = self.critic(chunks.last_privileged)
             value_ = self.critic(chunks.privileged)
         reward = chunks.reward + settings.progress * chunks.nearer
         gain = advantages(reward, value_, last, chunks.done, settings.gamma, settings.gae_lambda)

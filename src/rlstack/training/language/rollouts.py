@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -42,16 +42,48 @@ class Chunks:
     """(T, N) bool: whether it ended with success."""
     lost: Tensor
     """(T, N) bool: whether it failed before its time was out."""
+    last_privileged: Tensor
+    """(N, columns) what a critic may know after the last chunk."""
 
     def flat(self) -> dict[str, Any]:
         """Return all steps of all robots, (T * N, ...) each, by name."""
-        named = {name: part for name, part in vars(self).items() if name != "seen"}
+        named = {name: part for name, part in vars(self).items() if name not in ("seen", "last_privileged")}
         seen = Seen(*(part.flatten(end_dim=1) for part in self.seen))
         return {"seen": seen, **{name: part.flatten(end_dim=1) for name, part in named.items()}}
 
 
+def beside(parts: Sequence[Chunks]) -> Chunks:
+    """Return the chunks of further robots beside each other; where T is smaller, nothing counts after it."""
+    longest = max(len(one.reward) for one in parts)
+
+    def joined(name: str, of: Sequence[Any]) -> Tensor:
+        tensors = [getattr(one, name) for one in of]
+        if name == "last_privileged":
+            return torch.cat(tensors)
+        missing = [longest - len(one) for one in tensors]
+        padded = [torch.cat([one, one.new_zeros(more, *one.shape[1:])]) for one, more in zip(tensors, missing)]
+        return torch.cat(padded, dim=1)
+
+    seen = Seen(*(joined(name, [one.seen for one in parts]) for name in Seen._fields))
+    return Chunks(seen, **{name: joined(name, parts) for name in vars(parts[0]) if name != "seen"})
+
+
+class CollectsChunks(Protocol):
+    """Whoever rolls out a policy that samples its actions."""
+
+    def collect(self, steps: int, alike: int = 0) -> Chunks:
+        """Return the next chunks.
+
+        Args:
+            steps: Largest T.
+            alike: 0: robots go on where they are. Else all begin anew, each ``alike`` neighbouring ones with the same
+                trial, and end at most one episode each; T is then no larger than that needs. The environment must not
+                reset them.
+        """
+
+
 class Rollouts:
-    """Rolls out a policy that samples its actions.
+    """Rolls out a policy in this process.
 
     Args:
         environment: N robots; see :meth:`rlstack.tasks.core.chunk_environment.ChunkEnvironment.chunk_step`.
@@ -78,15 +110,12 @@ class Rollouts:
         """Observe the present, after the environment was reset."""
         self.observation = self.environment.observe()[0]
 
-    def collect(self, steps: int, until_done: bool = False) -> Chunks:
-        """Return the next chunks.
-
-        Args:
-            steps: Largest T.
-            until_done: Whether robots end at most one episode each, and T is no larger than that needs; the
-                environment must not reset them.
-        """
+    def collect(self, steps: int, alike: int = 0) -> Chunks:
+        """Return the next chunks; see :class:`CollectsChunks`."""
         environment, policy = self.environment, self.policy
+        if alike:
+            environment.restart_alike(alike)
+            self.begin()
         observation = environment.observe()[0] if self.observation is None else self.observation
         going = torch.ones(environment.count, dtype=torch.bool)
         kept: list[dict[str, Any]] = []
@@ -120,7 +149,7 @@ class Rollouts:
                     "lost": done & failed(result),
                 }
             )
-            if until_done:
+            if alike:
                 going = going & ~done
                 if not going.any():
                     break
@@ -128,7 +157,8 @@ class Rollouts:
         check_observation(observation, environment.pipeline.table(), "The observation term '{}' is not finite")
         seen = Seen(*(torch.stack(parts) for parts in zip(*(one["seen"] for one in kept))))
         names = [name for name in kept[0] if name != "seen"]
-        return Chunks(seen, **{name: torch.stack([one[name] for one in kept]) for name in names})
+        named = {name: torch.stack([one[name] for one in kept]) for name in names}
+        return Chunks(seen, **named, last_privileged=environment.privileged())
 
 
 def reward_of(result: Any, steps: int) -> Tensor:

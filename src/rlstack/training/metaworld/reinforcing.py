@@ -116,7 +116,7 @@ def reinforce(
     robots = Robots(workers, suite, far.practised, FIRST_SEED * (seed + 1) + far.iterations, steps)
     rollouts = Rollouts(robots, policy, SETTINGS.temperature, generator)
     anchor = anchored(Demonstrations(folder, suite.sentences, policy), policy, generator)
-    proximal = Proximal(SETTINGS, rollouts, generator, apart=True, anchor=anchor)
+    proximal = Proximal(SETTINGS, rollouts, policy, robots.privileged_size, generator, apart=True, anchor=anchor)
     if held:
         proximal.load_state_dict(held["proximal"])
     while far.iterations < iterations:
