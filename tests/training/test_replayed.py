@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -71,6 +72,17 @@ def test_tasks_without_goals_are_refused() -> None:
 
     with pytest.raises(UserError, match="sac is not allowed: ReachTask does not report what its steps achieve"):
         SAC(SACSettings(), Plain())  # type: ignore[arg-type]
+
+
+def test_a_share_of_each_batch_is_demonstrated_which_may_change(tmp_path: Path) -> None:
+    settings = RLPDSettings(hidden=(8,), batch=32, warm_up=0, demonstrations=2, critics=2, prior_share=0.25)
+    algorithm = RLPD(settings, Reaching())
+    algorithm.open(tmp_path)
+    algorithm.iterate(0.0)
+    assert [one["demonstrated"].sum() for one in algorithm._batches(3)] == [8.0] * 3
+    algorithm.change(replace(settings, prior_share=0.01))
+    (batch,) = algorithm._batches(1)
+    assert batch["demonstrated"].tolist() == [0.0] * 31 + [1.0]  # never none, which could not be cloned
 
 
 def test_demonstrations_of_an_expert_that_fails_are_an_error(tmp_path: Path) -> None:

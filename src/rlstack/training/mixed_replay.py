@@ -1,4 +1,4 @@
-"""Symmetric sampling: batches of half own steps and half demonstrations."""
+"""Batches of own steps and, as a fixed share (RLPD's symmetric sampling: half), of demonstrations."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class MixedReplay:
     def batches(self, count: int) -> list[dict[str, Tensor]]:
         """Return batches for a soft actor-critic, with ``demonstrated`` (n,)."""
         settings = self.settings
-        half = settings.batch // 2 if self._shown() or self._corrected() else 0
-        own = self._drawn(self.own, count * (settings.batch - half), settings.hindsight, 0.0)
-        if not half:  # no demonstrations yet
+        some = max(1, int(settings.batch * settings.prior_share)) if self._shown() or self._corrected() else 0
+        own = self._drawn(self.own, count * (settings.batch - some), settings.hindsight, 0.0)
+        if not some:  # no demonstrations yet
             return dealt(own, count)
-        shown = self.shown(count * half, settings.hindsight)
+        shown = self.shown(count * some, settings.hindsight)
         return [
             {name: torch.cat([mine[name], others[name]]) for name in mine if name in others}
             for mine, others in zip(dealt(own, count), dealt(shown, count))

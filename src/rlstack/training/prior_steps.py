@@ -1,4 +1,4 @@
-"""Soft actor-critic that learns in equal parts from its own steps and from others, which it was given before."""
+"""Soft actor-critic that learns from its own steps and from others, which it was given before."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -28,6 +28,8 @@ class RecordingSettings(SACSettings):
     """Folder of the LeRobot dataset that was recorded on the robot; required."""
     episodes: int = value(1_000_000, at_least=1)
     """Most recorded episodes: the first ones, however they ended."""
+    prior_share: float = value(0.5, above=0.0, at_most=0.9)
+    """Share of each batch that are recorded steps."""
     critics: int = value(10, at_least=1)
     layer_norm: bool = True
     updates: float = value(2.0, above=0.0)
@@ -35,7 +37,9 @@ class RecordingSettings(SACSettings):
 
 
 class PriorSteps(SAC):
-    """See :class:`rlstack.training.algorithms.sac.SAC`; half of each batch are prior steps."""
+    """See :class:`rlstack.training.algorithms.sac.SAC`; a fixed share of each batch are prior steps."""
+
+    changeable: ClassVar[tuple[str, ...]] = (*SAC.changeable, "prior_share")
 
     def __init__(self, settings: Any, environment: LearningEnvironment) -> None:
         super().__init__(settings, environment)

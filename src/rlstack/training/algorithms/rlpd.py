@@ -24,6 +24,9 @@ from rlstack.training.prior_steps import PriorSteps
 class RLPDSettings(SACSettings, DemonstrationSettings):
     """Settings of RLPD."""
 
+    prior_share: float = value(0.5, above=0.0, at_most=0.9)
+    """Share of each batch from demonstrations and corrections: half in the paper. Fewer leave more for steps of the
+    policy's own, whose hindsight teaches more once it succeeds at times."""
     critics: int = value(10, at_least=1)
     layer_norm: bool = True
     updates: float = value(2.0, above=0.0)
