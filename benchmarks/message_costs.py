@@ -38,9 +38,10 @@ from rlstack.bringup.sweep.study import Study
 from rlstack.bringup.sweep.training_job import Job
 from rlstack.training import run
 from rlstack.training.command import parse_recipe
+from rlstack.training.linked_process import receive, send
 from rlstack.training.recipe import load_recipe, recipe_to_yaml
 from rlstack.training.replay_journal import HowToAct, write
-from rlstack.training.rollout_worker import Block, Order, RolloutWorker, WorkerPlan, receive, send
+from rlstack.training.rollout_worker import Block, Order, RolloutWorker, WorkerPlan
 
 
 def cost(what: Callable[[], Any], times: int, clock: Callable[[], float] = time.process_time) -> float:

@@ -12,7 +12,7 @@ import torch
 
 from rlstack.errors import UserError
 from rlstack.tasks.core.learning_environment import GoalStep
-from rlstack.training.algorithm import KeepsReplay
+from rlstack.training.algorithm import UsesFolder
 from rlstack.training.algorithms.rlpd import RLPD, RLPDSettings
 from rlstack.training.algorithms.sac import SAC, SACSettings
 from tests.support.reaching import Reaching, success
@@ -23,7 +23,7 @@ SMALL: dict[str, Any] = {"hidden": (32, 32), "batch": 64, "warm_up": 200, "learn
 def test_sac_learns_a_sparse_task_by_hindsight(tmp_path: Path) -> None:
     torch.manual_seed(1)
     algorithm = SAC(SACSettings(**SMALL), Reaching())
-    assert isinstance(algorithm, KeepsReplay)
+    assert isinstance(algorithm, UsesFolder)
     algorithm.open(tmp_path)
     before = success(algorithm)
     for k in range(22):

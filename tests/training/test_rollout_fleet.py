@@ -241,7 +241,7 @@ def test_a_worker_and_the_learner_are_killed(tmp_path: Path, monkeypatch: pytest
 
     def kill(progress: Any) -> None:
         if progress.steps > 512 * (1 + len(killed)) and len(killed) < 2:
-            process = pools[0]._workers[1][0] if not killed else learners[0]._process
+            process = pools[0]._workers[1].process if not killed else learners[0]._process
             killed.append(process.pid)
             os.kill(process.pid, signal.SIGKILL)
             process.wait()

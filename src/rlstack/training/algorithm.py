@@ -246,22 +246,28 @@ class ChangesInRun(Protocol):
 
 
 @runtime_checkable
-class KeepsReplay(Protocol):
-    """An algorithm with experience on disk, outside of checkpoints."""
+class UsesFolder(Protocol):
+    """An algorithm with experience on disk, outside of checkpoints, or with further processes."""
 
     def open(self, folder: Path) -> None:
-        """Open the experience in a run's folder, which may hold some already; called before the first iteration."""
+        """Open the experience in a run's folder, which may hold some already, and start processes; called before the
+        first iteration."""
 
 
 @runtime_checkable
 class HasProcesses(Protocol):
     """An algorithm that may learn and act in further processes."""
 
-    ray: str
-    """Address of a Ray cluster for those that act; empty: processes of this machine."""
-
     def close(self) -> None:
         """End them, and take over what they have learned; called after the last iteration."""
+
+
+@runtime_checkable
+class ActsElsewhere(Protocol):
+    """An algorithm that may have rollout workers."""
+
+    ray: str
+    """Address of a Ray cluster for them; empty: processes of this machine."""
 
 
 def on_ray(algorithm: Algorithm, settings: Any, address: str) -> None:
@@ -270,7 +276,7 @@ def on_ray(algorithm: Algorithm, settings: Any, address: str) -> None:
     Raises:
         UserError: It has none.
     """
-    if not isinstance(algorithm, HasProcesses) or not getattr(settings, "workers", 0):
+    if not isinstance(algorithm, ActsElsewhere) or not getattr(settings, "workers", 0):
         raise UserError(
             "--ray: this training has no rollout workers: give --algorithm-settings.apart True"
             " --algorithm-settings.workers 4, with sac, rlpd, wsrl, hil_serl or rlif; the latter alone with"

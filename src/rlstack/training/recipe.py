@@ -93,9 +93,10 @@ class Recipe(Generic[Task, Settings]):
 
     @property
     def processes(self) -> int:
-        """Processes of a training that compute at a time: its own, a learner apart, and rollout workers."""
-        apart, overlap, workers = (getattr(self.algorithm_settings, n, 0) for n in ("apart", "overlap", "workers"))
-        return int(bool(apart or overlap)) + max(int(workers), 1)
+        """Processes of a training that compute at a time: its own, a learner apart, and those beside them."""
+        settings = self.algorithm_settings
+        apart, overlap, workers = (getattr(settings, name, 0) for name in ("apart", "overlap", "workers"))
+        return int(bool(apart or overlap)) + max(int(workers), getattr(settings, "processes", 1))
 
 
 def recipe_files() -> dict[str, Path]:

@@ -6,10 +6,6 @@ has arrived: whatever it did since is lost with it, and never counted.
 
 from __future__ import annotations
 
-import os
-import pickle
-import signal
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -21,10 +17,10 @@ import yaml
 from torch import Tensor
 
 from rlstack.errors import UserError
-from rlstack.processes import die_with_parent
 from rlstack.robots import load_robot
 from rlstack.training import ALGORITHMS
 from rlstack.training.algorithm import NotFinite
+from rlstack.training.linked_process import receive, send, serve_linked
 from rlstack.training.recipe import recipe_from_data
 
 
@@ -136,31 +132,15 @@ class RolloutWorker:
         return Block(order.version, made, time.perf_counter() - begin)
 
 
-def send(connection: Connection, message: Any) -> None:
-    """Send a message; tensors are copied, not shared."""
-    connection.send_bytes(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
-
-
-def receive(connection: Connection) -> Any:
-    """Return the next message; raise ``EOFError`` if the other end is gone."""
-    return pickle.loads(connection.recv_bytes())
-
-
-def serve(connection: Connection) -> None:
-    """Carry out orders until the other end is gone."""
-    try:
-        worker = RolloutWorker(receive(connection))
-        while True:
-            send(connection, worker.block(receive(connection)))
-    except (EOFError, ConnectionError):
-        return
+def _serve(connection: Connection) -> None:
+    worker = RolloutWorker(receive(connection))
+    while True:
+        send(connection, worker.block(receive(connection)))
 
 
 def main() -> None:
-    """Serve the process that gave the number of a connection's file and its own id as arguments."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the run's process handles Ctrl-C and stops this one
-    die_with_parent(int(sys.argv[2]), signal.SIGKILL)
-    serve(Connection(os.dup(int(sys.argv[1]))))
+    """Carry out the orders of the process that started this one."""
+    serve_linked(_serve)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from rlstack.policies import PolicyOutputError
 from rlstack.processes import children_cpu_s
 from rlstack.robots import RobotSpec, load_robot
 from rlstack.training import ALGORITHMS
-from rlstack.training.algorithm import Actor, Algorithm, ChecksFirst, HasProcesses, KeepsReplay, NotFinite, on_ray
+from rlstack.training.algorithm import Actor, Algorithm, ChecksFirst, HasProcesses, NotFinite, UsesFolder, on_ray
 from rlstack.training.export import PolicyGraph, TorchPolicy, export_policy, make_contract
 from rlstack.training.interrupt import deferred_interrupt
 from rlstack.training.intervention_strategies import needs_human
@@ -277,7 +277,7 @@ class _Run:
 
     def open(self) -> None:
         """Write the initial state of learning to the folder."""
-        if isinstance(self.algorithm, KeepsReplay):
+        if isinstance(self.algorithm, UsesFolder):
             self.algorithm.open(self.folder)
         self.others_s = children_cpu_s()
         self.setup_cpu_seconds = time.process_time()

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import socket
-import subprocess
-import sys
 import weakref
 from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
@@ -14,7 +10,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rlstack.ray_cluster import connected
-from rlstack.training.rollout_worker import Block, Order, Refused, RolloutWorker, WorkerPlan, receive, send
+from rlstack.training.linked_process import Linked, last_words, receive, send, start_linked
+from rlstack.training.rollout_worker import Block, Order, Refused, RolloutWorker, WorkerPlan
 
 
 class Lost:
@@ -53,22 +50,13 @@ class LocalPool:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        self._workers: dict[int, tuple[subprocess.Popen[bytes], Connection]] = {}
+        self._workers: dict[int, Linked] = {}
         weakref.finalize(self, _end_all, self._workers)
 
     def start(self, number: int, plan: WorkerPlan) -> None:
         """Start a worker, in the place of one that died or is to go."""
         self._end(number)
-        ours, theirs = socket.socketpair()
-        with theirs, self._log(number).open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "rlstack.training.rollout_worker", str(theirs.fileno()), str(os.getpid())],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
-        self._workers[number] = process, Connection(ours.detach())
+        self._workers[number] = start_linked("rlstack.training.rollout_worker", self._log(number))
         self._send(number, plan)
 
     def give(self, number: int, order: Order) -> None:
@@ -77,7 +65,7 @@ class LocalPool:
 
     def arrived(self, numbers: Sequence[int], timeout_s: float) -> list[tuple[int, Arrived]]:
         """Return what came of the orders of ``numbers``, waiting until there is one, or the time is over."""
-        by_end = {self._workers[number][1]: number for number in numbers}
+        by_end = {self._workers[number].connection: number for number in numbers}
         found: list[tuple[int, Arrived]] = []
         for end in wait(list(by_end), timeout_s):
             assert isinstance(end, Connection)
@@ -89,8 +77,7 @@ class LocalPool:
 
     def why(self, number: int) -> str:
         """Return the last that a worker said."""
-        lines = self._log(number).read_text(errors="replace").strip().splitlines()
-        return f"{lines[-1] if lines else 'it said nothing.'} See {self._log(number)}."
+        return last_words(self._log(number))
 
     def close(self) -> None:
         """End all."""
@@ -101,11 +88,11 @@ class LocalPool:
 
     def _send(self, number: int, message: Any) -> None:
         with contextlib.suppress(ConnectionError):
-            send(self._workers[number][1], message)
+            send(self._workers[number].connection, message)
 
     def _end(self, number: int) -> None:
         if number in self._workers:
-            _end_all({number: self._workers.pop(number)})
+            self._workers.pop(number).end()
 
 
 class RayPool:
@@ -166,9 +153,6 @@ class RayPool:
             self._orders.pop(number, None)
 
 
-def _end_all(workers: dict[int, tuple[subprocess.Popen[bytes], Connection]]) -> None:
+def _end_all(workers: dict[int, Linked]) -> None:
     while workers:
-        process, end = workers.popitem()[1]
-        end.close()
-        process.kill()  # it holds nothing that counts
-        process.wait()
+        workers.popitem()[1].end()

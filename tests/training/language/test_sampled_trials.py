@@ -141,7 +141,7 @@ def test_a_worker_is_killed_and_the_run_ends_with_all_its_trials(
 
     def kill(progress: Any) -> None:
         if progress.steps >= 32 and not killed:
-            process = pools[0]._workers[1][0]
+            process = pools[0]._workers[1].process
             killed.append(process.pid)
             os.kill(process.pid, signal.SIGKILL)
             process.wait()

@@ -8,18 +8,22 @@ rollout).
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from rlstack.errors import UserError
 from rlstack.schema import value
 from rlstack.tasks.core.learning_environment import LearningEnvironment
 from rlstack.tasks.core.pipeline import Pipeline
 from rlstack.training.algorithm import Actor, IterationResult, NotFinite, check_finite, check_widths, cosine_decay
 from rlstack.training.autograd_bptt import AutogradBPTT
+from rlstack.training.gradient_averaging import Averaged
+from rlstack.training.gradient_processes import GradientProcesses
 from rlstack.training.network_bptt import NetworkBPTT
 from rlstack.training.networks import AttentionNetwork, Network, members_of
 from rlstack.training.optimisers import Adam
@@ -59,6 +63,9 @@ class APGSettings:
     """Whether a policy with ``attention`` also has the recurrent layer."""
     activation: Literal["tanh", "relu"] = "relu"
     """Activation of the hidden layers."""
+    processes: int = value(1, at_least=1)
+    """Processes that learn together, by the mean of their gradients, each with as many robots, and with a GPU of its
+    own if the recipe's device is cuda; `changes` are not allowed then."""
 
     def __post_init__(self) -> None:
         check_widths(self, "hidden")
@@ -76,7 +83,11 @@ class APG:
 
     def __init__(self, settings: APGSettings, environment: LearningEnvironment) -> None:
         self.settings, self.environment = settings, environment
-        self.steps_per_iteration = settings.window * environment.count
+        self.steps_per_iteration = settings.window * environment.count * settings.processes
+        self.averaged: Averaged | None = None
+        """Group of the processes that learn together; see :mod:`rlstack.training.gradient_processes`."""
+        self._others: GradientProcesses | None = None
+        self._iterations = 0
         pipeline = environment.pipeline
         self.window = environment.rollout(settings.window, settings.steepest)
         self.policy, self.tape = self._network(pipeline)
@@ -104,9 +115,29 @@ class APG:
         policy.to(device)
         return policy, NetworkBPTT(policy, self.window)
 
+    def open(self, folder: Path) -> None:
+        """Start the other processes, if it learns with some."""
+        if self.settings.processes > 1:
+            state = {"policy": self.policy.state_dict(), "optimiser": self.optimiser.state_dict()}
+            self._others = GradientProcesses(folder, self.settings.processes, state, self._iterations)
+            self.averaged = self._others.group
+
+    def close(self) -> None:
+        """End the other processes."""
+        if self._others is not None:
+            self._others.close()
+            self._others = self.averaged = None
+
+    def join(self, state: Mapping[str, Any]) -> None:
+        """Take over networks and optimiser; see :class:`rlstack.training.gradient_processes.AveragesGradients`."""
+        self.policy.load_state_dict(state["policy"])
+        self.optimiser.load_state_dict(state["optimiser"])
+
     @torch.no_grad()
     def iterate(self, done: float) -> IterationResult:
         """Run one rollout and differentiate its return; raise ``NotFinite`` naming the term that is not finite."""
+        if self._others is not None:
+            self._others.begin(done)
         env, settings, window, tape = self.environment, self.settings, self.window, self.tape
         env.set_progress(done)
         rate = cosine_decay(settings.learning_rate, settings.final_learning_rate, done)
@@ -120,30 +151,34 @@ class APG:
         # returns: a lost robot has its penalty, and no reward after it
         lost = window.at_all(window.lost)[0]
         alive = 1.0 - (lost.cumsum(dim=0) - lost).clamp(max=1.0)
-        terms = (window.at_all(window.terms) * alive).sum(dim=(1, 2)) * (env.task.rate_hz / self.steps_per_iteration)
-        named = dict(zip(env.term_names(), terms))
-        check_finite(named, "The reward term '{}' is not finite")
+        steps = settings.window * env.count
+        terms = (window.at_all(window.terms) * alive).sum(dim=(1, 2)) * (env.task.rate_hz / steps)
 
         # backward: the objective is the mean reward per second
-        window.at_all(window.seed).copy_(alive * (-env.task.rate_hz / self.steps_per_iteration))
+        window.at_all(window.seed).copy_(alive * (-env.task.rate_hz / steps))
         window.begin_reverse()
         tape.begin_reverse()
         for t in reversed(range(settings.window)):
             window.reverse(t)
             tape.reverse(t)
         tape.weight_gradients(settings.window - settings.tail)
+        fell = lost.amax(dim=0) > 0.5
+        share = fell.float().mean()
+        self._average([*(one.grad for one in self.policy.parameters() if one.grad is not None), terms, share])
+        named = dict(zip(env.term_names(), terms))
+        check_finite(named, "The reward term '{}' is not finite")
         norm = nn.utils.clip_grad_norm_(self.policy.parameters(), settings.max_gradient_norm)
         if not torch.isfinite(norm):
             raise NotFinite(f"The gradient of {window.not_finite()} is not finite")
         self.optimiser.step()
+        self._iterations += 1
 
         # resets
-        fell = lost.amax(dim=0) > 0.5
         again = torch.rand(env.count, generator=env.generator, device=env.device) < settings.restart
         self._restart((fell | self.window.environment.ended(fell) | again).nonzero().squeeze(-1))
         earned = {f"reward/{name}": float(term) for name, term in named.items()}
         scalars = {"train/learning_rate": rate, "train/gradient_norm": float(norm), **earned}
-        return IterationResult(float(terms.sum()), float(fell.float().mean()), scalars)
+        return IterationResult(float(terms.sum()), float(share), scalars)
 
     def actor(self) -> Actor:
         """Return a copy of the current actor on the CPU."""
@@ -166,6 +201,7 @@ class APG:
             "optimiser": self.optimiser.state_dict(),
             "environment": self.environment.state_dict(),
             "hidden": self.tape.hidden[:, 0] if self.policy.gru_width else None,
+            "iterations": self._iterations,
         }
         return copy.deepcopy(state)
 
@@ -176,6 +212,16 @@ class APG:
         self.environment.load_state_dict(state["environment"])
         if self.policy.gru_width:
             self.tape.hidden[:, 0] = state["hidden"].to(self.environment.device)
+        self._iterations = state.get("iterations", 0)  # older runs lack it
+
+    def _average(self, tensors: Sequence[Tensor]) -> None:
+        """Replace tensors by their means over the processes, if there are several; not finite in one is so in all."""
+        if self.averaged is None:
+            return
+        try:
+            self.averaged.average(tensors)
+        except RuntimeError as error:
+            raise (UserError(str(error)) if self._others is None else self._others.ended()) from error
 
     def _roll_out(self) -> None:
         self.window.begin()

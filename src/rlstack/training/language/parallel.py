@@ -1,7 +1,6 @@
 """Supervised updates in several processes: each has a batch of its own, and their gradients are averaged.
 
-Weights and optimisers are the same in all processes; so the first one's state is the whole run's. Gradients go through
-torch.distributed's Gloo, on this machine alone.
+Weights and optimisers are the same in all processes; so the first one's state is the whole run's.
 """
 
 from __future__ import annotations
@@ -12,52 +11,19 @@ import os
 import signal
 import tempfile
 from collections.abc import Iterator
-from datetime import timedelta
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed
-from torch import Tensor
 
 from rlstack.errors import UserError
 from rlstack.processes import die_with_parent
+from rlstack.training.gradient_averaging import Group
 from rlstack.training.language.actor import LanguageActor
 from rlstack.training.language.demonstrations import ChunkReplay, lessons
 from rlstack.training.language.overlap import packed, unpacked
-from rlstack.training.language.supervised import Averaged, Supervised, SupervisedSettings
-
-_PATIENCE = timedelta(minutes=10)
-"""How long a process waits for the others' gradients."""
-
-
-class Group(Averaged):
-    """Means over the processes of a group.
-
-    Args:
-        store: File in which they find each other.
-        rank: Number of this process.
-        size: Number of processes.
-    """
-
-    def __init__(self, store: Path, rank: int, size: int) -> None:
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-        self._size = size
-        shared = torch.distributed.FileStore(str(store), size)
-        self._group: Any = torch.distributed.ProcessGroupGloo(shared, rank, size, _PATIENCE)
-
-    def mean(self, one: Tensor) -> Tensor:
-        """Return the mean of a tensor over the processes."""
-        found = one.detach().clone()
-        self._group.allreduce([found]).wait()
-        return found / self._size
-
-    def average(self, gradients: list[Tensor]) -> None:
-        """Replace gradients by their means over the processes, in one exchange."""
-        flat = self.mean(torch.cat([one.flatten() for one in gradients]))
-        for one, mean in zip(gradients, flat.split([one.numel() for one in gradients])):
-            one.copy_(mean.reshape(one.shape))
+from rlstack.training.language.supervised import Supervised, SupervisedSettings
 
 
 class Workers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from rlstack.errors import UserError
 from rlstack.schema import value
 from rlstack.training.algorithm import cosine_decay
+from rlstack.training.gradient_averaging import Averaged
 from rlstack.training.language.actor import LanguageActor, PolicySettings, Seen, reduced
 from rlstack.training.language.grounding import told, unlike, unlike_looks
 from rlstack.training.language.network import Placed
@@ -90,16 +91,6 @@ class Lesson(NamedTuple):
         """Return the same with what a simulator tells in place of images; see :func:`.grounding.told`."""
         assert self.known is not None and self.known.places is not None
         return self._replace(seen=self.seen._replace(images=told(self.known.places, error, generator)))
-
-
-class Averaged(Protocol):
-    """Means over processes that make the same updates, each with a batch of its own."""
-
-    def mean(self, one: Tensor) -> Tensor:
-        """Return the mean of a tensor."""
-
-    def average(self, gradients: list[Tensor]) -> None:
-        """Replace gradients by their means."""
 
 
 class Supervised:

@@ -1,0 +1,159 @@
+"""Further processes of a training by gradients through the simulator: each moves robots of its own, on a GPU of its own
+if there are several, and all learn from the mean of their gradients.
+
+The run's own process evaluates and saves. The others know the run's recipe, and begin with its networks and optimiser.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import weakref
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+import yaml
+
+from rlstack.errors import UserError
+from rlstack.robots import load_robot
+from rlstack.training import ALGORITHMS
+from rlstack.training.algorithm import NotFinite
+from rlstack.training.gradient_averaging import Averaged, Group
+from rlstack.training.linked_process import Linked, last_words, receive, send, serve_linked, start_linked
+from rlstack.training.recipe import recipe_from_data
+from rlstack.training.run_files import RECIPE, WORKERS
+
+
+class AveragesGradients(Protocol):
+    """An algorithm whose gradients can be averaged with other processes'."""
+
+    averaged: Averaged | None
+    """The group of processes; None: this one learns alone."""
+
+    def iterate(self, done: float) -> Any:
+        """Learn as often in each process."""
+
+    def join(self, state: Any) -> None:
+        """Take over the first process's networks and optimisers."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A further process.
+
+    Args:
+        recipe: The run's, as YAML.
+        store: File in which the processes find each other.
+        rank: Number of this process, from 1.
+        size: Number of processes.
+        threads: On which it computes.
+        seed: Of its robots.
+        state: See :meth:`AveragesGradients.join`.
+    """
+
+    recipe: str
+    store: str
+    rank: int
+    size: int
+    threads: int
+    seed: int
+    state: Any
+
+
+class GradientProcesses:
+    """The further processes, seen from the first one.
+
+    Args:
+        folder: The run's.
+        size: Number of processes with the first one.
+        state: Of its networks and optimisers.
+        begun: Iterations before, so that the robots of a resumed run begin otherwise than those at its start.
+    """
+
+    def __init__(self, folder: Path, size: int, state: Any, begun: int) -> None:
+        self._place = tempfile.TemporaryDirectory(prefix="rlstack-group-")
+        self._logs = folder / WORKERS
+        self._logs.mkdir(parents=True, exist_ok=True)
+        self._peers: list[Linked] = []
+        weakref.finalize(self, _end, self._peers)
+        store, recipe = Path(self._place.name) / "store", (folder / RECIPE).read_text(encoding="utf-8")
+        for rank in range(1, size):
+            seed = (torch.initial_seed() + 1_000_003 * rank + 7_919 * begun) % 2**63
+            linked = start_linked("rlstack.training.gradient_processes", self._log(rank))
+            self._peers.append(linked)
+            about = (rank, size, torch.get_num_threads(), seed, state)
+            send(linked.connection, Peer(recipe, str(store), *about))
+        self.group = Group(store, 0, size)
+
+    def begin(self, done: float) -> None:
+        """Begin an iteration in the others; the first process has to make it, too.
+
+        Raises:
+            UserError: One of them is gone.
+        """
+        for one in self._peers:
+            try:
+                send(one.connection, done)
+            except ConnectionError:
+                raise self.ended() from None
+
+    def ended(self) -> UserError:
+        """Return what to say where one of them is gone."""
+        ranks = enumerate(self._peers, 1)
+        gone = next((rank for rank, one in ranks if one.process.poll() is not None), 1)
+        return UserError(
+            f"Process {gone} of the training exited unexpectedly: {last_words(self._log(gone))} Resume the run, or set"
+            " processes to 1."
+        )
+
+    def close(self) -> None:
+        """End the others."""
+        _end(self._peers)
+        self._place.cleanup()
+
+    def _log(self, rank: int) -> Path:
+        return self._logs / f"process-{rank}.txt"
+
+
+def _end(peers: list[Linked]) -> None:
+    while peers:
+        peers.pop().end()
+
+
+def _serve(connection: Connection) -> None:
+    """Learn with the first process until it is gone."""
+    peer: Peer = receive(connection)
+    torch.set_num_threads(peer.threads)
+    torch.manual_seed(peer.seed)
+    recipe = recipe_from_data(yaml.safe_load(peer.recipe), "the run's recipe")
+    task, device = recipe.task_settings, device_of(recipe.device, peer.rank)
+    robot = task.reference(load_robot(recipe.robot))
+    environment = task.environment(robot, task.pipeline(robot), recipe.envs, device=device, seed=peer.seed)
+    settings = replace(recipe.algorithm_settings, processes=1)
+    algorithm: AveragesGradients = ALGORITHMS.load(recipe.algorithm)(settings, environment)
+    algorithm.join(peer.state)
+    algorithm.averaged = Group(Path(peer.store), peer.rank, peer.size)
+    with contextlib.suppress(NotFinite):  # the first process says it
+        while True:
+            algorithm.iterate(receive(connection))
+
+
+def device_of(device: str, rank: int) -> str:
+    """Return the device of a process: of ``cuda``, the GPU of its number, in turn if there are fewer."""
+    if device != "cuda":
+        return device
+    return f"cuda:{rank % max(torch.cuda.device_count(), 1)}"
+
+
+def main() -> None:
+    """Learn with the process that started this one."""
+    serve_linked(_serve)
+
+
+if __name__ == "__main__":
+    from rlstack.training import gradient_processes  # messages are of its classes, not of those of __main__
+
+    gradient_processes.main()

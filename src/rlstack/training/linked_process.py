@@ -1,0 +1,74 @@
+"""Processes of this machine that serve another one over a connection, and end with it."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rlstack.processes import die_with_parent
+
+
+class Linked(NamedTuple):
+    """A process that serves this one.
+
+    Attributes:
+        process: The process.
+        connection: This end of the connection.
+    """
+
+    process: subprocess.Popen[bytes]
+    connection: Connection
+
+    def end(self) -> None:
+        """End it at once: it holds nothing that counts."""
+        self.connection.close()
+        self.process.kill()
+        self.process.wait()
+
+
+def start_linked(module: str, log: Path) -> Linked:
+    """Start a module whose ``main`` calls :func:`serve_linked`; what it prints is appended to a file."""
+    ours, theirs = socket.socketpair()
+    with theirs, log.open("ab") as printed:
+        process = subprocess.Popen(
+            [sys.executable, "-m", module, str(theirs.fileno()), str(os.getpid())],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+            stderr=printed,
+        )
+    return Linked(process, Connection(ours.detach()))
+
+
+def serve_linked(serve: Callable[[Connection], None]) -> None:
+    """Serve the process that started this one by :func:`start_linked`, until it is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the run's process handles Ctrl-C and stops this one
+    die_with_parent(int(sys.argv[2]), signal.SIGKILL)
+    try:
+        serve(Connection(os.dup(int(sys.argv[1]))))
+    except (EOFError, ConnectionError):
+        return
+
+
+def last_words(log: Path) -> str:
+    """Return the last line of a process's file, and where that is."""
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return f"{lines[-1] if lines else 'it said nothing.'} See {log}."
+
+
+def send(connection: Connection, message: Any) -> None:
+    """Send a message; tensors are copied, not shared."""
+    connection.send_bytes(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
+
+
+def receive(connection: Connection) -> Any:
+    """Return the next message; raise ``EOFError`` if the other end is gone."""
+    return pickle.loads(connection.recv_bytes())
