@@ -9,6 +9,7 @@ import pytest
 from rlstack.robots import load_robot
 from rlstack.robots.urdf import to_urdf
 from rlstack.robots.visuals import Visual
+from rlstack.verification.replay import filmed
 from rlstack.view import film as films
 from rlstack.view.recording import Mover, Recording, ReplayedTrial, choose, side_by_side
 
@@ -50,6 +51,17 @@ def test_thinned_keeps_both_ends_and_what_moves_together() -> None:
 )
 def test_the_best_median_worst_and_lost_trials_are_chosen_once_each(success, lost, cost, chosen) -> None:
     assert choose(np.array(success, bool), np.array(lost, bool), np.array(cost)) == chosen
+
+
+def test_of_each_group_of_trials_the_median_one_is_chosen_and_filmed_before_a_bad_one() -> None:
+    success, lost, cost = np.array([1, 1, 1, 1, 0, 0], bool), np.zeros(6, bool), np.array([1.0, 2, 3, 4, 5, 6])
+    chosen = choose(success, lost, cost, np.array(["push", "push", "push", "pick", "pick", "pick"]))
+    assert chosen == {"Best": 0, "Median pick": 4, "Median push": 1, "Worst": 5}
+    trials = [ReplayedTrial(f"{title} of 6", (recording(),)) for title in chosen]
+    assert [trial.title for trial in filmed(trials)] == ["Median pick of 6", "Median push of 6", "Worst of 6"]
+    one = choose(success, lost, cost, np.array(["push"] * 6))
+    assert [*one] == ["Best", "Median", "Worst"], "all are of one group"
+    assert [trial.title for trial in filmed(trials[:1])] == ["Best of 6"]
 
 
 def test_a_film_shows_the_robots_their_world_and_how_it_ended(monkeypatch: pytest.MonkeyPatch) -> None:

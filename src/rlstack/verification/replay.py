@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from rlstack.verification.drawing import Plot
     from rlstack.verification.task_verification import ColumnPlan, Records, TaskVerification
 
-_FILMED = ("Median", "Lost", "Failed", "Worst")
-"""Titles of the trials in a film, of which it has two: a usual one and a bad one."""
+_USUAL, _BAD = "Median", ("Lost", "Failed", "Worst")
+"""Titles of the trials in a film: a usual one, or one of each kind of trial, and a bad one."""
 
 
 def make_replay(
@@ -56,9 +56,11 @@ def make_replay(
 
 
 def filmed(trials: Sequence[ReplayedTrial]) -> list[ReplayedTrial]:
-    """Return the trials that are filmed: a usual one and a bad one, or what there is."""
-    named = [trial for title in _FILMED for trial in trials if trial.title.startswith(title)]
-    return (named or list(trials))[:2]
+    """Return the trials that are filmed: a usual one, or one of each kind, and a bad one; or what there is."""
+    usual = [trial for trial in trials if trial.title.startswith(_USUAL)]
+    bad = [trial for title in _BAD for trial in trials if trial.title.startswith(title)]
+    named = [*usual, *bad[: 1 if usual else 2]]
+    return named or list(trials)[:2]
 
 
 def from_gif(data: bytes) -> bytes:

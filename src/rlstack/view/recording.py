@@ -139,18 +139,25 @@ class ReplayedTrial:
         return [np.array([0.0, (middle - k) * self.apart_m, 0.0]) for k in range(len(self.takes))]
 
 
-def choose(success: NDArray[np.bool_], lost: NDArray[np.bool_], cost: Array) -> dict[str, int]:
+def choose(
+    success: NDArray[np.bool_], lost: NDArray[np.bool_], cost: Array, labels: NDArray[np.str_] | None = None
+) -> dict[str, int]:
     """Return the numbers of the best, the median and the worst trial and of a lost one, by title, each once.
 
     Args:
         success: (N,) whether each trial succeeded.
         lost: (N,) whether it was lost.
         cost: (N,) what it cost; the least is the best. Not finite: unknown.
+        labels: (N,) group of each trial, of each of which there is a median one; None: no groups.
     """
     price = np.where(np.isfinite(cost), cost, np.inf)
     kept = np.flatnonzero(~lost)
     rank = kept[np.lexsort((price[kept], ~success[kept]))].tolist()
-    wanted = [("Best", rank[0]), ("Median", rank[len(rank) // 2]), ("Worst", rank[-1])] if rank else []
+    groups = [("Median", rank)]
+    if labels is not None and len(kinds := np.unique(labels)) > 1:
+        groups = [(f"Median {one}", [number for number in rank if labels[number] == one]) for one in kinds]
+    medians = [(title, group[len(group) // 2]) for title, group in groups if group]
+    wanted = [("Best", rank[0]), *medians, ("Worst", rank[-1])] if rank else []
     wanted += [("Lost", number) for number in np.flatnonzero(lost)[:1].tolist()]
     found: dict[str, int] = {}
     for title, number in wanted:

@@ -169,7 +169,8 @@ class ManipulationVerification(TaskVerification):
             one = trials.take(np.array([number]))
             return [_recorded(d, self.task, self.robot, one, seed, number, who) for who, d in drivers.items()]
 
-        return replay_jointed(tried, choose(tried.success, tried.lost, tried.time_s), run, _APART_M)
+        chosen = choose(tried.success, tried.lost, tried.time_s, tried.labels)
+        return replay_jointed(tried, chosen, run, _APART_M)
 
     @staticmethod
     def record(policy: Any, trials: ArmTrials, task: Any, robot: Manipulator, seed: int) -> list[Recording]:
