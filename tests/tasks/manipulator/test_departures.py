@@ -11,8 +11,11 @@ import torch
 
 from rlstack.robots import load_robot
 from rlstack.tasks import TASKS
+from rlstack.tasks.catalog.table_push import TablePushTask
+from rlstack.tasks.core.image_streams import CameraRange
 from rlstack.tasks.manipulator.departures import SAME, ArmRandomisation, departures
-from rlstack.tasks.manipulator.scene import ArmScene
+from rlstack.tasks.manipulator.scene import ArmScene, make_scene
+from tests.support.arms import small_panda
 
 PANDA: Any = load_robot("panda")
 PERIOD, STEP = 0.05, 0.005
@@ -83,6 +86,31 @@ def test_a_late_world_begins_again_without_its_past() -> None:
     some.start(np.array([1]), replace(again, departures=departures(1, observation_delay_s=0.1)))
     np.testing.assert_array_equal(some.true()["joint_position"][1], again.joints[0])
     np.testing.assert_allclose(some.true()["object_position"][1], again.position[0])
+    some.close()
+
+
+def test_late_images_are_of_the_time_that_joint_states_are_of() -> None:
+    task = replace(TablePushTask(pictures=CameraRange(rate_hz=(20.0, 20.0), latency_s=(0.0, 0.0))), episode_s=2.0)
+    some = make_scene(task, small_panda(16), 2, 0, threads=1)
+    trials = task.draw(PANDA, np.random.default_rng(0), 1).take(np.zeros(2, np.intp))
+    depart = departures(2)
+    depart.put(np.array([1]), departures(1, observation_delay_s=0.1))
+    some.start(np.arange(2), replace(trials, departures=depart))
+    cameras, start = some.cameras, some.worlds.joint_position.copy()
+    assert cameras is not None
+    states, ages = [], []
+    for k in range(6):
+        command = start.copy()
+        command[:, 0] += 0.02 * (k + 1)
+        some.step(command)
+        ages.append(some.true(images=False)["scene_image_age"][:, 0])
+        newest = [stream[0].newest for stream in cameras._streams]
+        states.append([None if one is None or one.state is None else one.state.copy() for one in newest])
+    ages_s = np.array(ages)
+    assert (ages_s < 0.051).all(), "an image is as old as it is to the joint states that come with it"
+    times = np.array([[one[0] for one in row] for row in states[3:]])
+    np.testing.assert_allclose(0.05 * np.arange(4, 7) - times[:, 0], ages_s[3:, 0], atol=STEP)
+    np.testing.assert_allclose(0.05 * np.arange(4, 7) - 0.1 - times[:, 1], ages_s[3:, 1], atol=STEP)
     some.close()
 
 

@@ -9,9 +9,13 @@ import numpy as np
 from rlstack.arrays import Array, Index
 from rlstack.sim.batch_mujoco.simulator import MujocoSimulator
 
+_ROUNDING_S = 1e-9
+
 
 class Delays:
     """The past of N worlds; it costs nothing while no delay is set.
+
+    It is what cameras look at, too: their images are as late as all else; see :class:`.image_streams.Worlds`.
 
     Args:
         worlds: The worlds.
@@ -22,7 +26,7 @@ class Delays:
         self._seen, self._sent = np.zeros(worlds.count, np.intp), np.zeros(worlds.count, np.intp)
         """(N,) delays of observations and of commands, physics steps."""
         self._states = worlds.state[:, None]
-        """(N, kept + 1, width) states after past physics steps, newest last."""
+        """(N, kept + 1, width) states after past physics steps, newest last; time is the first column."""
         self._commands = worlds.joint_position[:, None]
         """(N, kept + 1, joints) past commands, newest last."""
 
@@ -30,7 +34,10 @@ class Delays:
         """Set the delays (n,) s of some worlds, which start now: they were at rest before, and hold their joints."""
         self._seen[index] = np.rint(observation_s / self._step_s)
         self._sent[index] = np.rint(command_s / self._step_s)
-        self._states = _longer(self._states, int(self._seen.max()))
+        if self._states.shape[1] == 1:  # nothing was late, so nothing was kept
+            self._states = self._worlds.state[:, None].copy()
+        latest = int(self._seen.max())
+        self._states = _longer(self._states, latest + self._worlds.steps if latest else 0)
         self._commands = _longer(self._commands, math.ceil(self._sent.max() / self._worlds.steps))
         self._states[index] = self._worlds.state[index, None]
         self._commands[index] = self._worlds.joint_position[index, None]
@@ -54,6 +61,19 @@ class Delays:
         if self._states.shape[1] == 1:
             return self._worlds.state
         return self._states[np.arange(self._worlds.count), self._states.shape[1] - 1 - self._seen]
+
+    @property
+    def time_s(self) -> Array:
+        """(N,) time since each world's start of what observations are of now, s."""
+        return self.state[:, 0]
+
+    def state_at(self, world: int, time_s: float) -> Array:
+        """Return the state (width,) of a world at a time in the control period before what observations are of now."""
+        if self._states.shape[1] == 1:
+            return self._worlds.state_at(world, time_s)
+        last = self._states.shape[1] - 1 - int(self._seen[world])
+        track = self._states[world, last + 1 - self._worlds.steps : last + 1]
+        return np.asarray(track[min(int(np.searchsorted(track[:, 0], time_s - _ROUNDING_S)), len(track) - 1)])
 
     def state_dict(self) -> dict[str, Array]:
         """Return the state needed to resume exactly."""

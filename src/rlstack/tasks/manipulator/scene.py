@@ -170,9 +170,9 @@ class ArmScene:
         if self._handled:
             signals["object_position"], signals["object_orientation"] = worlds.pose(OBJECT)
         if self.cameras is not None and images:
-            signals.update(self.cameras.signals(worlds))
+            signals.update(self.cameras.signals(self._delays))
         elif self.cameras is not None:
-            self.cameras.expose(worlds)
+            self.cameras.expose(self._delays)
             signals.update(self.cameras.ages())
         return signals
 
