@@ -35,6 +35,7 @@ class PushExpert:
         funnel_m: Distances from the place behind the box within which the tool goes down, and at which it begins to;
             None: at once, within 12 mm. A policy that is not sure of the place learns a funnel more easily than a step.
         near: Distances from the goal, as shares of the tolerance, at which a push ends, and within which none begins.
+        past_m: How far past the goal it aims. A push that slows down at its end teaches a policy to stop early.
     """
 
     def __init__(
@@ -44,9 +45,10 @@ class PushExpert:
         low_m: float = 0.025,
         funnel_m: tuple[float, float] | None = None,
         near: tuple[float, float] = (0.5, 0.8),
+        past_m: float = 0.0,
     ) -> None:
         self._tolerance_m, self._behind_m, self._low_m = tolerance_m, behind_m, low_m
-        self._funnel_m, self._near = funnel_m, near
+        self._funnel_m, self._near, self._past_m = funnel_m, near, past_m
 
     def act(self, seen: Mapping[str, Array], pipeline: Any) -> Array:
         """Return actions (N, actions); see :class:`rlstack.tasks.manipulator.expert.Expert`."""
@@ -68,7 +70,7 @@ class PushExpert:
         pushing = behind & (height < 0.05) & ~there
         low = over | pushing
         # target slightly ahead through the box, with a correction against lateral slip
-        through = tool + way * np.minimum(0.03, distance) - across * (1.2 * aside)[:, None]
+        through = tool + way * np.minimum(0.03, distance + self._past_m) - across * (1.2 * aside)[:, None]
         place = np.where(pushing[:, None], through, ready)
         z = np.where(low & ~there, self._low_m, _HIGH)
         if self._funnel_m is not None:

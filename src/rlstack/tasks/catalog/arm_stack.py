@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.schema import value
-from rlstack.tasks.manipulator.expert import grasp, grasp_by_degrees, share_between, toward
+from rlstack.tasks.manipulator.expert import grasp, grasp_by_degrees, hangs, share_between, toward
 from rlstack.tasks.manipulator.rewards import CLEAR_M, ArmReward, placed
 from rlstack.tasks.manipulator.task import OBJECT_INPUTS, ArmTask
 from rlstack.tasks.manipulator.trials import OBJECT, ArmTrials, ObjectRange, Region, Starts, box_of, draw_objects
@@ -63,6 +63,9 @@ class StackExpert:
         """Return actions (N, actions); see :class:`rlstack.tasks.manipulator.expert.Expert`."""
         thing, goal, tool = (seen[n] for n in ("object_position", "goal_position", "tool_position"))
         hold = self._grasp(seen, pipeline, self._half_m)
+        if self._by_degrees:
+            hung = hangs(seen, self._half_m)
+            hold = replace(hold, held=hold.held | hung, grip=np.where(hung, -1.0, hold.grip))
         left = goal - thing
         level, height = np.linalg.norm(left[:, :2], axis=1), -left[:, 2]
         there = (level < np.where(hold.held, *(_LEFT if self._by_degrees else _LEAVES))) & (np.abs(height) < 0.005)

@@ -16,6 +16,7 @@ from rlstack.tasks.core.phrases import Templates, Thing
 from rlstack.tasks.core.scatter import scatter
 from rlstack.tasks.manipulator.table_task import TableTask
 from rlstack.tasks.manipulator.table_trials import from_segment
+from rlstack.tasks.manipulator.trials import Range
 
 WAYS = {"left": (0.0, 1.0), "right": (0.0, -1.0), "away": (1.0, 0.0), "back": (-1.0, 0.0)}
 """Directions as the arm sees them: x and y in ``base_link``."""
@@ -101,11 +102,17 @@ def behind(task: TableTask) -> float:
     return _CORNER * task.block.half_m[1] + _FINGERS_M
 
 
-def push_expert(task: TableTask) -> PushExpert:
-    """Return the scripted expert of pushes, which goes down by degrees."""
+def push_expert(task: TableTask, near: Range = _NEAR, past_m: float = 0.0) -> PushExpert:
+    """Return the scripted expert of pushes, which goes down by degrees.
+
+    Args:
+        task: Its task.
+        near: Where a push ends, and within which none begins, as shares of the tolerance.
+        past_m: How far past the goal it aims.
+    """
     low_m, far_m = task.workspace.z_m[0] + 0.3 * task.block.half_m[1], behind(task)
     funnel_m = (_FUNNEL[0] * far_m, _FUNNEL[1] * far_m)
-    return PushExpert(task.tolerance_m, behind_m=far_m, low_m=low_m, funnel_m=funnel_m, near=_NEAR)
+    return PushExpert(task.tolerance_m, far_m, low_m, funnel_m, near, past_m)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -157,6 +157,21 @@ def stopped(seen: Mapping[str, Array], pipeline: Any) -> NDArray[np.bool_]:
     return np.asarray((behind > min(_SQUEEZED, 0.75 * pipeline.press)) & (moving < _STILL) & closed)
 
 
+def hangs(seen: Mapping[str, Array], half_m: float, on_table: bool = True) -> NDArray[np.bool_]:
+    """Return (N,) whether objects hang in the hand, whatever the fingers' speed seems to be.
+
+    Args:
+        seen: As of :meth:`Expert.act`.
+        half_m: Half length of the largest objects.
+        on_table: Whether an object that is higher has been lifted.
+    """
+    behind = (seen["opening"] - seen["opening_target"])[:, 0]
+    lifted = seen["object_position"][:, 2] > half_m + _OFF_TABLE
+    squeezed = (behind > 0.0) & lifted if on_table else behind > _SQUEEZED
+    away = seen["tool_position"] - seen["object_position"]
+    return np.asarray(squeezed & (np.linalg.norm(away, axis=1) < half_m))
+
+
 class GraspExpert:
     """Move above the object and align with it; lower; close; and move it straight to the goal.
 
@@ -174,14 +189,7 @@ class GraspExpert:
         """Return actions (N, actions); see :class:`rlstack.tasks.manipulator.expert.Expert`."""
         hold = self._grasp(seen, pipeline, self._half_m)
         away = seen["tool_position"] - seen["object_position"]
-        held = hold.held | self._hangs(seen, away)
+        held = hold.held | hangs(seen, self._half_m, self._on_table)
         place = np.where(held[:, None], seen["goal_position"] + away, hold.place)
         turn, grip = np.where(held, 0.0, hold.turn), np.where(held, -1.0, hold.grip)
         return toward(seen, pipeline, place, turn=turn, grip=grip)
-
-    def _hangs(self, seen: Mapping[str, Array], away: Array) -> NDArray[np.bool_]:
-        """Return (N,) whether objects hang in the hand, whatever the fingers' speed seems to be."""
-        behind = (seen["opening"] - seen["opening_target"])[:, 0]
-        lifted = seen["object_position"][:, 2] > self._half_m + _OFF_TABLE
-        squeezed = (behind > 0.0) & lifted if self._on_table else behind > _SQUEEZED
-        return np.asarray(squeezed & (np.linalg.norm(away, axis=1) < self._half_m))
