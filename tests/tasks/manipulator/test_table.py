@@ -18,13 +18,13 @@ from rlstack.tasks.catalog.table_drawer import TableDrawerTask
 from rlstack.tasks.catalog.table_pick import TablePickTask
 from rlstack.tasks.catalog.table_push import WAYS, TablePushTask, behind
 from rlstack.tasks.catalog.table_stack import TableStackTask
-from rlstack.tasks.catalog.table_suite import TableSuiteTask
+from rlstack.tasks.catalog.table_suite import SuiteRandomisation, TableSuiteTask
 from rlstack.tasks.core.chunk_environment import NOT_THERE
 from rlstack.tasks.core.image_streams import CameraRange
 from rlstack.tasks.core.phrases import COLOURS
 from rlstack.tasks.manipulator.expert import ABOVE, grasp, grasp_by_degrees
 from rlstack.tasks.manipulator.phrases import BLOCKS
-from rlstack.tasks.manipulator.table_task import ActionShift, TableTask
+from rlstack.tasks.manipulator.table_task import ActionShift, TableRandomisation, TableTask
 from rlstack.tasks.manipulator.table_trials import TableTrials
 from rlstack.tasks.manipulator.trials import ArmNoise
 from rlstack.verification.manipulation_score import score_arm
@@ -38,6 +38,7 @@ PUSH = TablePushTask(pictures=CameraRange(look=AppearanceRange(shadows=0.0)))
 
 DRAWER = TableDrawerTask(pictures=PUSH.pictures)
 SUITE = TableSuiteTask(pictures=PUSH.pictures)
+LATE = replace(SUITE, randomisation=SuiteRandomisation(command_delay_s=(0.1, 0.1), gains=(2.0, 2.0)))
 
 
 @pytest.fixture(autouse=True)
@@ -220,7 +221,13 @@ def test_a_hand_comes_down_to_a_grasp_the_nearer_it_is_without_a_threshold() -> 
 
 @pytest.mark.parametrize(
     ("task", "robot", "count", "steps"),
-    [(PUSH, PANDA, 6, 45), (PUSH, SO100, 6, 55), (DRAWER, PANDA, 4, 60), (SUITE, PANDA, 12, 110)],
+    [
+        (PUSH, PANDA, 6, 45),
+        (PUSH, SO100, 6, 55),
+        (DRAWER, PANDA, 4, 60),
+        (SUITE, PANDA, 12, 110),
+        (LATE, PANDA, 12, 115),
+    ],
 )
 def test_the_expert_does_what_the_sentence_says_and_moves_no_other_block(
     task: TableTask, robot: Manipulator, count: int, steps: int, monkeypatch: pytest.MonkeyPatch
@@ -300,6 +307,25 @@ def test_named_blocks_and_the_hand_are_followed_in_images_rendered_or_not() -> N
     assert env.observe()[0][:, -300:].any()
     assert torch.equal(env.image_places(), unseen)
     env.close()
+
+
+def test_training_may_draw_harder_scenes_than_trials() -> None:
+    more = SuiteRandomisation(alike=1.0, kinds=("stack",))
+    task = replace(SUITE, short=0.0, halves=0.0, randomisation=more)
+    assert task.practised() == replace(task, alike=1.0, kinds=("stack",)) and SUITE.practised() == SUITE
+    assert replace(SUITE, alike=0.3).practised().alike == 0.3
+    env = made(task, 16)
+    env.restart(torch.arange(16))
+    assert (env.task.kinds_of(env.scene.goal) == "stack").all()
+    colours = env.scene.asked["colour"]
+    assert (colours[:, 0] == colours[:, 2]).all(), "a twin of the instructed block"
+    judged_by = drawn(task.judged(), 60)
+    assert set(task.kinds_of(judged_by.goal)) == {"push", "pick", "stack"}
+    assert (judged_by.colour[:, 0] == judged_by.colour[:, 2]).all(axis=1).mean() < 0.3
+    env.close()
+    assert replace(task, kinds=("push",)).practised().kinds == ("push",)
+    with pytest.raises(ValueError, match=r"randomisation: alike: 0\.5 is not allowed: drawers"):
+        TableDrawerTask(randomisation=TableRandomisation(alike=0.5))
 
 
 def test_results_are_told_apart_by_what_was_asked() -> None:

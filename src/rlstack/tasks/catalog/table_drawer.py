@@ -57,6 +57,14 @@ class TableDrawerTask(TableTask):
         words={"which": {name: ((name,), ()) for name in (*_SIDES, *COLOURS)}},
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.randomisation.alike:
+            raise ValueError(
+                f"randomisation: alike: {self.randomisation.alike:g} is not allowed: drawers have no shapes to tell"
+                " them apart."
+            )
+
     def ask(self, rng: np.random.Generator, blocks: Sequence[Thing]) -> tuple[str, str, str]:
         """Return the side, a sentence for the drawer there, and one for the other drawer."""
         side, other = rng.permutation(_SIDES).tolist()

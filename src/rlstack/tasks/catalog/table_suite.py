@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +20,14 @@ from rlstack.tasks.catalog.table_stack import STACK, on_top, stack_sentence
 from rlstack.tasks.core.phrases import Templates, Thing
 from rlstack.tasks.core.scatter import scatter
 from rlstack.tasks.manipulator.expert import Expert, GraspExpert
-from rlstack.tasks.manipulator.table_task import TableTask
+from rlstack.tasks.manipulator.table_task import TableRandomisation, TableTask
 from rlstack.tasks.manipulator.trials import Range, Starts
 
 _FLAT = 0.7
 """Height below which a block is a tile, as a share of its width: those of all arms are flatter, and no cube is."""
+
+_NEAR, _PAST_M = (0.1, 0.7), 0.01
+"""See :func:`.table_push.push_expert`. Who is not sure of the goal ends a push earlier than the expert."""
 
 Kind = Literal["push", "pick", "stack"]
 
@@ -40,7 +43,7 @@ class SuiteExpert:
         half_m = task.block.half_m[1]
         self._task = task
         self._experts: dict[Kind, Expert] = {
-            "push": push_expert(task),
+            "push": push_expert(task, _NEAR, _PAST_M),
             "pick": GraspExpert(half_m, by_degrees=True),
             "stack": StackExpert(half_m, by_degrees=True),
         }
@@ -52,6 +55,15 @@ class SuiteExpert:
         for kind, expert in self._experts.items():
             chosen = np.where((kinds == kind)[:, None], expert.act(seen, pipeline), chosen)
         return chosen
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuiteRandomisation(TableRandomisation):
+    """Randomisation of training beyond that of trials, drawn for each episode; none by default."""
+
+    kinds: tuple[Kind, ...] = ()
+    """What sentences ask for in training, of the task's own kinds, such as [push, pick, stack, stack], in which stacks
+    come twice as often; empty: as in trials."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +92,7 @@ class TableSuiteTask(TableTask):
     upright_m: float = value(0.006, unit="m", above=0.0)
     """Height error beyond which a block is not on the other one."""
     reward: PickReward = field(default_factory=PickReward)
+    randomisation: SuiteRandomisation = field(default_factory=SuiteRandomisation)
 
     axes = ("x", "y", "z", "yaw", "gripper")
     least_joints = 6
@@ -100,6 +113,11 @@ class TableSuiteTask(TableTask):
         in_order(self, "openings")
         if not self.kinds:
             raise ValueError("kinds: an empty list is not allowed: name some of push, pick and stack.")
+
+    def practised(self) -> Self:
+        """Return the task as training draws its scenes: what is learned more slowly may come more often."""
+        kinds = tuple(kind for kind in self.randomisation.kinds if kind in self.kinds)
+        return replace(super().practised(), kinds=kinds or self.kinds)
 
     def draw_starts(self, robot: Manipulator, rng: np.random.Generator, count: int) -> Starts:
         """Draw the arms' start poses, with the gripper at random openings."""

@@ -97,11 +97,11 @@ class ArmRandomisation:
     """Standard deviation of white noise on the object's position, on top of the task's."""
 
     def __post_init__(self) -> None:
-        in_order(self)
+        in_order(self, *(one.name for one in fields(ArmRandomisation) if isinstance(one.default, tuple)))
 
     def draw(self, rng: np.random.Generator, count: int) -> ArmDepartures | None:
         """Draw the departures of N episodes; None: there are none."""
-        if self == ArmRandomisation():
+        if not self.ranges() and self.object_noise_m == (0.0, 0.0):
             return None
         late = (rng.random(count) >= self.undelayed).astype(float)
         drawn = departures(count)

@@ -89,7 +89,7 @@ class TableEnvironment(ArmEnvironment, ChunkEnvironment):
     def _start(self, index: Index) -> None:
         group, curriculum = self._group, self.curriculum
         count = len(index) // group * (1 if curriculum is None else CANDIDATES)
-        trials = self.task.draw(self.robot, self._rng, count, self._starts)
+        trials = self.task.practised().draw(self.robot, self._rng, count, self._starts)
         trials = replace(trials, departures=self.task.randomisation.draw(self._rng, count))
         kept = np.arange(count)
         if curriculum is not None:

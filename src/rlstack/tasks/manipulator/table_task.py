@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from rlstack.tasks.bounds import ENOUGH_OVER_TOPICS, Bounds
 from rlstack.tasks.core.image_streams import CameraRange
 from rlstack.tasks.core.phrases import ANY, COLOURS, Said, Templates, Thing, Words, instructions
 from rlstack.tasks.core.scatter import scatter
+from rlstack.tasks.manipulator.departures import ArmRandomisation
 from rlstack.tasks.manipulator.phrases import BLOCKS
 from rlstack.tasks.manipulator.table_trials import TableTrials, beside
 from rlstack.tasks.manipulator.task import ArmTask
@@ -49,6 +50,15 @@ class ActionShift:
     """Rotation of horizontal motions about the vertical."""
     gain: float = value(1.0, above=0.0)
     """Factor of all motions of the tool."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableRandomisation(ArmRandomisation):
+    """Randomisation of training beyond that of trials, drawn for each episode; none by default."""
+
+    alike: float = value(0.0, at_least=0.0, at_most=1.0)
+    """Probability, in training, that another block has the colour of the instructed one, if it is more than the task's
+    own: shapes are learned where they tell blocks apart."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +100,7 @@ class TableTask(ArmTask):
     cameras: tuple[str, ...] = ("scene",)
     """Cameras of the robot file that the policy sees through."""
     action_shift: ActionShift = field(default_factory=ActionShift)
+    randomisation: TableRandomisation = field(default_factory=TableRandomisation)
 
     environment_class = "rlstack.tasks.manipulator.table_environment:TableEnvironment"
     scene = "rlstack.tasks.manipulator.table_scene:TableScene"
@@ -153,6 +164,10 @@ class TableTask(ArmTask):
             half: (N, M, 3) half lengths, m.
             yaw: (N, M) rad.
         """
+
+    def practised(self) -> Self:
+        """Return the task as training draws its scenes, which may be harder than those of trials."""
+        return replace(self, alike=max(self.alike, self.randomisation.alike))
 
     def fitted(self, robot: Manipulator) -> TableTask:
         """Return the task adapted to ``robot``: to its work area and its gripper, with lengths by that gripper."""
