@@ -352,8 +352,15 @@ def test_one_policy_learns_the_whole_suite_and_goes_on_by_trying(tmp_path: Path)
     other = VLAPPO(settings, environment(task=tried.task_settings))
     other.open(None)
     assert np.isfinite([*other.iterate(0.0).logged().values()]).all()
+    assert other.rollouts.observation is not None
+    assert other.rollouts.observation[:, -300:].max() == 0.0, "nothing is rendered: the simulator tells"
     (action, *_) = one.policy.plan(other.rollouts.observation)
     assert action.shape == (4, 5), "x, y, z, yaw, gripper"
+    resumed = VLAPPO(settings, environment(task=tried.task_settings))
+    resumed.load_state_dict(other.state_dict())
+    assert resumed.iterate(0.5).logged() == other.iterate(0.5).logged()
+    other.iterate(1.0)
+    assert other.rollouts.observation[:, -300:].max() > 50.0
 
 
 def test_trials_without_images_are_by_what_the_simulator_tells_and_later_ones_have_images(tmp_path: Path) -> None:
@@ -395,6 +402,8 @@ def test_refuses_to_tell_what_a_network_does_not_see_or_a_task_does_not_know() -
         VLASFT(replace(SFT, network=replace(SMALL, looks=2)), environment(task=suite))
     with pytest.raises(ValueError, match=r"blind: 0\.5 is not allowed with told: 0"):
         VLADAggerSettings(blind=0.5)
+    with pytest.raises(ValueError, match="blind: 1 is not allowed without fixed_eyes: true and looks"):
+        VLAPPOSettings(blind=1.0, fixed_eyes=True)
     with pytest.raises(ValueError, match="told: 1 is not allowed with processes"):
         VLASFTSettings(told=1, processes=2)
 

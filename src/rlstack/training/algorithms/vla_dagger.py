@@ -23,11 +23,10 @@ from rlstack.training.algorithm import IterationResult, check_observation
 from rlstack.training.algorithms.bc import checked_losses
 from rlstack.training.algorithms.vla_sft import means
 from rlstack.training.demonstrations import scripted
-from rlstack.training.language import corrections, demonstrations, grounding
-from rlstack.training.language.actor import Seen
+from rlstack.training.language import corrections, demonstrations
 from rlstack.training.language.corrections import Corrections, joined, mixed
 from rlstack.training.language.fine_tuning import FineTuning, FineTuningSettings
-from rlstack.training.language.rollouts import reward_of
+from rlstack.training.language.rollouts import heard, reward_of
 from rlstack.training.language.supervised import Known, Lesson, Supervised, SupervisedSettings
 from rlstack.training.run_files import RECIPE
 from rlstack.training.run_folder import recipe_of
@@ -179,7 +178,11 @@ class VLADAgger(FineTuning):
         policy.eval()
         for _ in range(self._longest):
             with torch.no_grad():
-                seen = policy.seen(observation) if own.images else self._hears(observation)
+                if own.images:
+                    seen = policy.seen(observation)
+                else:
+                    error = self.settings.told_error
+                    seen = heard(policy, observation, environment.image_places(), error, self.generator)
                 planned = policy.planned(seen)
             drawn, anew = torch.rand((2, count), generator=self.generator) < torch.tensor([[beta], [1.0 / stretch]])
             expert = torch.where(anew, drawn, expert)
@@ -204,12 +207,6 @@ class VLADAgger(FineTuning):
         check_observation(observation, environment.pipeline.table(), "The observation term '{}' is not finite")
         per_s = float(earned) * environment.task.rate_hz / environment.task.steps
         return IterationResult(per_s, float(lost) / count, {"train/success": float(won) / count})
-
-    def _hears(self, observation: Tensor) -> Seen:
-        """Return what the policy gets of observations (N, columns) if the simulator tells what is seen."""
-        state, text, _ = self.policy.layout.split(observation)
-        told = grounding.told(self.environment.image_places(), self.settings.told_error, self.generator)
-        return Seen(state, self.policy.tokeniser(text), told)
 
     def _stills(self) -> Iterator[Lesson]:
         """Yield starts of further trials, of which only labels and places are to be learned."""

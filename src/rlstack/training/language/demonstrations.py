@@ -29,6 +29,7 @@ from rlstack.training.dataset_demonstrations import (
 )
 from rlstack.training.hindsight_replay import Rows, each, keep_episode
 from rlstack.training.language.actor import LanguageActor, Layout, Seen
+from rlstack.training.language.network import NetworkSettings
 from rlstack.training.language.strays import Disturbance, Strays
 from rlstack.training.language.supervised import Known, Lesson, SupervisedSettings
 
@@ -389,17 +390,27 @@ def check_told(environment: Any, settings: SupervisedSettings) -> None:
     Raises:
         UserError: The network sees other things, or something else of them.
     """
+    check_looks(environment, settings.network)
     network, (things, columns) = settings.network, environment.image_places().shape[2:]
+    if settings.told and not (network.looks and settings.labels and things == network.points):
+        raise UserError(
+            f"algorithm_settings: told: {settings.told} is not allowed: it needs labels, and network: {{points:"
+            f" {things}, looks: {columns - 2}}}, of a task that tells what things are like, such as table_suite."
+        )
+
+
+def check_looks(environment: Any, network: NetworkSettings) -> None:
+    """Check that an environment's simulator knows all that a network with ``looks`` sees.
+
+    Raises:
+        UserError: The network sees other things, or something else of them.
+    """
+    things, columns = environment.image_places().shape[2:]
     if network.looks and (things > network.points or columns != 2 + network.looks):
         raise UserError(
             f"algorithm_settings: network: looks: {network.looks} is not allowed with points: {network.points}: this"
             f" task tells where {things} things are, and {columns - 2} numbers of what each is like: set looks to"
             f" {columns - 2} and points to {things}."
-        )
-    if settings.told and not (network.looks and settings.labels and things == network.points):
-        raise UserError(
-            f"algorithm_settings: told: {settings.told} is not allowed: it needs labels, and network: {{points:"
-            f" {things}, looks: {columns - 2}}}, of a task that tells what things are like, such as table_suite."
         )
 
 

@@ -110,7 +110,7 @@ class FineTuning:
     def state_dict(self) -> dict[str, Any]:
         """Return policy, environment and random state."""
         parts: dict[str, Any] = {"actor": self.policy.state_dict(), "environment": self.environment.state_dict()}
-        parts["observation"] = self.rollouts.observation
+        parts["observation"], parts["told_error"] = self.rollouts.observation, self.rollouts.told_error
         return copy.deepcopy({**parts, "random": self.generator.get_state(), "loaded": self._loaded})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -119,7 +119,9 @@ class FineTuning:
         self.environment.load_state_dict(state["environment"])
         self.generator.set_state(state["random"])
         self._loaded = state["loaded"]
-        self.rollouts.observation = state["observation"]
+        self.rollouts.observation, self.rollouts.told_error = state["observation"], state.get("told_error")
+        if self.rollouts.told_error is not None:
+            self.environment.render(False)
 
 
 def _weights_of(pretrained: str, policy: LanguageActor, environment: Any) -> dict[str, Any]:

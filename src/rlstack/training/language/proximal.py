@@ -98,11 +98,12 @@ class Proximal:
         self._done = 0
         """Completed iterations."""
 
-    def iterate(self, share: float) -> tuple[Chunks, dict[str, float]]:
+    def iterate(self, share: float, told_error: float | None = None) -> tuple[Chunks, dict[str, float]]:
         """Roll out, and learn.
 
         Args:
             share: Completed share of the run.
+            told_error: Error with which the simulator tells what would be seen; None: images tell it.
 
         Returns:
             The experience, and scalars by name.
@@ -111,7 +112,7 @@ class Proximal:
             NotFinite: Names the scalar that is not finite.
         """
         settings = self.settings
-        chunks = self.rollouts.collect(settings.rollout)
+        chunks = self.rollouts.collect(settings.rollout, told_error=told_error)
         if not self._done:
             self.critic.normalise_by(chunks.privileged.flatten(end_dim=1))
         gain, critic_loss = self._judge(chunks)

@@ -13,6 +13,7 @@ from rlstack.errors import UserError
 from rlstack.tasks.core.learning_environment import failed
 from rlstack.training.algorithm import check_observation
 from rlstack.training.language.actor import LanguageActor, Seen
+from rlstack.training.language.grounding import told
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def beside(parts: Sequence[Chunks]) -> Chunks:
 class CollectsChunks(Protocol):
     """Whoever rolls out a policy that samples its actions."""
 
-    def collect(self, steps: int, alike: int = 0) -> Chunks:
+    def collect(self, steps: int, alike: int = 0, told_error: float | None = None) -> Chunks:
         """Return the next chunks.
 
         Args:
@@ -79,6 +80,8 @@ class CollectsChunks(Protocol):
             alike: 0: robots go on where they are. Else all begin anew, each ``alike`` neighbouring ones with the same
                 trial, and end at most one episode each; T is then no larger than that needs. The environment must not
                 reset them.
+            told_error: Error with which the simulator tells what would be seen, in place of images; None: the policy
+                sees images. Where one follows the other, all robots begin anew.
         """
 
 
@@ -105,13 +108,20 @@ class Rollouts:
         self._temperature, self._generator = temperature, generator
         self.observation: Tensor | None = None
         """(N, columns) of the present; None: not observed yet."""
+        self.told_error: float | None = None
+        """That of the last chunks; see :meth:`collect`."""
 
     def begin(self) -> None:
         """Observe the present, after the environment was reset."""
         self.observation = self.environment.observe()[0]
 
-    def collect(self, steps: int, alike: int = 0) -> Chunks:
+    def collect(self, steps: int, alike: int = 0, told_error: float | None = None) -> Chunks:
         """Return the next chunks; see :class:`CollectsChunks`."""
+        if (told_error is None) != (self.told_error is None):
+            self.environment.render(told_error is None)
+            self.environment.reset_all()
+            self.begin()
+        self.told_error = told_error
         environment, policy = self.environment, self.policy
         if alike:
             environment.restart_alike(alike)
@@ -124,7 +134,7 @@ class Rollouts:
             nowhere = torch.zeros(environment.count, policy.layout.images[0], 0, 2)
             places = environment.image_places() if self._places else nowhere
             with torch.no_grad():
-                seen = policy.seen(observation)
+                seen = self._seen(observation)
                 features = policy.features(seen)
                 action, choice = policy.head.sample(features, self._temperature, self._generator)
                 log_prob, _ = policy.head.log_prob(features, choice, self._temperature)
@@ -159,6 +169,25 @@ class Rollouts:
         names = [name for name in kept[0] if name != "seen"]
         named = {name: torch.stack([one[name] for one in kept]) for name in names}
         return Chunks(seen, **named, last_privileged=environment.privileged())
+
+    def _seen(self, observation: Tensor) -> Seen:
+        if self.told_error is None:
+            return self.policy.seen(observation)
+        return heard(self.policy, observation, self.environment.image_places(), self.told_error, self._generator)
+
+
+def heard(policy: LanguageActor, observation: Tensor, places: Tensor, error: float, generator: torch.Generator) -> Seen:
+    """Return what a policy gets of observations (N, columns) if the simulator tells what is seen.
+
+    Args:
+        policy: The policy.
+        observation: Its images do not matter.
+        places: (N, cameras, things, 2 + looks); see :func:`.grounding.told`, like ``error``.
+        error: Standard deviation with which positions are told, of half an image.
+        generator: Draws the errors.
+    """
+    state, text, _ = policy.layout.split(observation)
+    return Seen(state, policy.tokeniser(text), told(places, error, generator))
 
 
 def reward_of(result: Any, steps: int) -> Tensor:

@@ -46,13 +46,13 @@ class SharedRollouts:
         self.fleet: RolloutFleet | None = None
         self._policy, self.workers = policy, workers
 
-    def collect(self, steps: int, alike: int = 0) -> Chunks:
+    def collect(self, steps: int, alike: int = 0, told_error: float | None = None) -> Chunks:
         """Return the next chunks; see :class:`CollectsChunks`. A worker that died begins its share again."""
         assert self.fleet is not None
         self.iterations += 1
         weights, came = self._policy.state_dict(), dict[int, Chunks]()
         while len(came) < self.workers:
-            self.fleet.give(self.iterations, weights, (steps, alike), came)
+            self.fleet.give(self.iterations, weights, (steps, alike, told_error), came)
             came |= {n: block.made for n, block in self.fleet.arrived(self.iterations, _WAIT_S, self.workers)}
         return beside([came[number] for number in range(self.workers)])
 
@@ -118,8 +118,7 @@ class SampledTrials(FineTuning):
         """Try by a policy; see :class:`rlstack.training.rollout_worker.RollsOut`."""
         if order.weights is not None:
             self.policy.load_state_dict(order.weights)
-        steps, alike = order.how
-        return self.rollouts.collect(steps, alike)
+        return self.rollouts.collect(*order.how)
 
     def state_dict(self) -> dict[str, Any]:
         """Return policy, environment and random state; workers' robots begin anew after resuming."""
