@@ -61,7 +61,7 @@ def test_advantages_of_robots_with_tasks_of_their_own_are_centred_apart(
     one: LanguageActor = policy()
     gain = torch.tensor([[0.0, 10.0], [1.0, 11.0]])  # of the second robot's task the critic expects too little
     experience_: Any = SimpleNamespace(flat=lambda: {}, privileged=torch.zeros(2, 2, 3))
-    rollouts: Any = SimpleNamespace(collect=lambda steps: experience_)
+    rollouts: Any = SimpleNamespace(collect=lambda steps, told_error: experience_)
     given: list[torch.Tensor] = []
     built = Proximal(ProximalSettings(warm_up=0), rollouts, one, 3, torch.Generator(), apart=apart)
     monkeypatch.setattr(built, "_judge", lambda chunks: (gain, 0.0))
