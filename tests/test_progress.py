@@ -11,7 +11,8 @@ from rlstack.progress import StageLines, duration, working
 
 
 def test_durations_are_for_readers():
-    assert [duration(s) for s in (0.2, 59.4, 60.0, 199.6)] == ["0 s", "59 s", "1:00 min", "3:20 min"]
+    times = {0.2: "0 s", 59.4: "59 s", 60.0: "1:00 min", 199.6: "3:20 min", 5999.0: "99:59 min", 7500.0: "2:05 h"}
+    assert [duration(s) for s in times] == list(times.values())
 
 
 def test_each_stage_says_how_far_it_is_and_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,12 +16,17 @@ AFTER_S = 5.0
 
 EVERY_S = 10.0
 """Between two lines."""
+_HOURS_FROM_S = 100 * 60
 
 
 def duration(seconds: float) -> str:
-    """Return a time for readers, such as ``40 s`` or ``3:20 min``."""
+    """Return a time for readers, such as ``40 s``, ``3:20 min`` or ``2:05 h``."""
     whole = round(seconds)
-    return f"{whole} s" if whole < 60 else f"{whole // 60}:{whole % 60:02d} min"
+    if whole < 60:
+        return f"{whole} s"
+    if whole < _HOURS_FROM_S:
+        return f"{whole // 60}:{whole % 60:02d} min"
+    return f"{whole // 3600}:{whole % 3600 // 60:02d} h"
 
 
 def say(line: str) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rlstack.bringup.sweep.command import Sweep
+from rlstack.bringup.sweep.command import Sweep, _Told
 from rlstack.bringup.sweep.comparison import compare_best
 from rlstack.bringup.sweep.plan import (
     TUNING_SEED,
@@ -23,10 +23,10 @@ from rlstack.bringup.sweep.plan import (
     read_plan,
     write_plan,
 )
-from rlstack.bringup.sweep.report import rows, verdict, write_report
+from rlstack.bringup.sweep.report import rows, told, verdict, write_report
 from rlstack.bringup.sweep.space import read_ranges
 from rlstack.bringup.sweep.training_job import Job
-from rlstack.bringup.sweep.trials import Trials
+from rlstack.bringup.sweep.trials import Outcome, Trials
 from rlstack.errors import UserError
 from rlstack.training.recipe import load_recipe, read_recipe
 from rlstack.training.run_files import EVALUATIONS, FIGURES
@@ -184,6 +184,23 @@ def test_trials_that_fall_behind_end_early(tmp_path, compared):
     assert states.count("ended early") > 4 and states.count("complete") > 2
     best = max((one for one in found if one.state == "complete"), key=lambda one: one.value)
     assert all(best.value >= one.value - 1e-9 for one in found if one.state == "ended early")
+
+
+def test_each_trial_is_told_when_it_is_over_and_those_from_before_are_not(tmp_path, capsys):
+    (tmp_path / "sweep").mkdir()
+    found = []
+    for count in (2, 4):
+        trials = Trials(tmp_path / "sweep", plan(seeds=1, prune="asha"), Instant())
+        trials.run(count, _Told(trials))
+        found.append([line for line in capsys.readouterr().err.splitlines() if line.startswith("trial ")])
+    assert [line.partition(":")[0] for lines in found for line in lines] == [f"trial {k}" for k in range(4)]
+    values = [one.value for one in trials.outcomes]
+    best = [value == max(values[: k + 1]) for k, value in enumerate(values)]
+    assert [", the best so far (" in line for lines in found for line in lines] == best
+    rate = trials.outcomes[0].values[RATE]
+    assert found[0][0].startswith(f"trial 0: success {values[0]:.4g}, the best so far (learning_rate {rate:.4g}, envs ")
+    failed = Outcome(0, dict.fromkeys((one.path for one in RANGES), 1.0), "failed", None, (), (), 0.0, "it broke")
+    assert told(plan(), [failed]) == "trial 0 failed: it broke (learning_rate 1, envs 1)"
 
 
 def test_a_grid_is_tried_whole(tmp_path):

@@ -15,16 +15,19 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 import tyro
 
 from rlstack.errors import UserError
-from rlstack.progress import StageLines
+from rlstack.progress import StageLines, say
 
 if TYPE_CHECKING:
     from rlstack.bringup.sweep.plan import Plan
     from rlstack.bringup.sweep.space import Range
     from rlstack.bringup.sweep.training_job import Workers
+    from rlstack.bringup.sweep.trials import Trials
 
 _TRIALS = 40
 """By default."""
 _SWEEP_LOCK = "sweep.lock"
+_EVERY_S = 30.0
+"""Between two lines about how far the trials are."""
 
 
 @dataclass(frozen=True)
@@ -206,6 +209,25 @@ class Sweep:
         return self.trials or size
 
 
+class _Told:
+    """Says how far a sweep's trials are, and what becomes of each."""
+
+    def __init__(self, trials: Trials) -> None:
+        self._trials, self._lines = trials, StageLines(every_s=_EVERY_S)
+        self._before: int | None = None
+
+    def __call__(self, done: float, count: int) -> None:
+        from rlstack.bringup.sweep.report import told
+
+        outcomes = self._trials.outcomes
+        if self._before is None:  # those of an earlier run of the command
+            self._before = len(outcomes)
+        for number in range(self._before, len(outcomes)):
+            say(told(self._trials.plan, outcomes[: number + 1]))
+        self._before = len(outcomes)
+        self._lines("trials", done, count)
+
+
 class _Found(NamedTuple):
     """What a sweep says at its end, and whether anything in it counts."""
 
@@ -220,7 +242,7 @@ def _trials(folder: Path, plan: Plan, workers: Workers) -> _Found:
     from rlstack.bringup.sweep.trials import Trials
 
     trials = Trials(folder, plan, workers)
-    outcomes = trials.run(plan.trials, partial(StageLines(), "trials"))
+    outcomes = trials.run(plan.trials, _Told(trials))
     best, test = trials.best(), None
     write_report(folder, plan, outcomes, best, None, trials.study.importances())
     if best is not None and plan.tests:

@@ -89,6 +89,17 @@ def _told(test: Comparison, name: str) -> str:
     return f"{middle:.4g}" + (f" ({without} of {count} have no such figure, and count as worse)" if without else "")
 
 
+def told(plan: Plan, outcomes: Sequence[Outcome]) -> str:
+    """Return a line about the last of some trials, and whether it is the best so far."""
+    last = outcomes[-1]
+    settings = ", ".join(f"{one.name} {shown(last.values[one.path])}" for one in plan.ranges)
+    if last.value is None:
+        return f"trial {last.number} failed: {last.why} ({settings})"
+    best = ", the best so far" if last.counts and ranked(plan, outcomes)[0] is last else ""
+    state = "" if last.state == "complete" else f", {last.state}"
+    return f"trial {last.number}: {plan.figure} {shown(last.value)}{state}{best} ({settings})"
+
+
 def looked(plan: Plan, outcomes: Sequence[Outcome]) -> str:
     """Return how often the tuning figures were looked at."""
     trainings = sum(len(one.each) for one in outcomes)
