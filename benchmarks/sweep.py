@@ -32,6 +32,7 @@ from typing import Any
 from rlstack.bringup.sweep.plan import read_plan
 from rlstack.bringup.sweep.study import STUDY, Study
 from rlstack.training.recipe import load_recipe, recipe_to_yaml
+from rlstack.training.run_files import FIGURES
 
 TICKS = os.sysconf("SC_CLK_TCK")
 WAIT_S = 1.0, 10.0
@@ -162,9 +163,13 @@ def told(folder: Path) -> dict[str, int]:
 
 
 def trials_of(folder: Path) -> list[dict[str, Any]]:
-    """Return the settings and figures of a sweep's trials."""
+    """Return the settings and figures of a sweep's trials, and all that their trainings' evaluations tell."""
     told = json.loads((folder / "sweep.json").read_text())["trials"]
-    return [{name: one[name] for name in ("number", "values", "state", "value", "each")} for one in told]
+    found = [{name: one[name] for name in ("number", "values", "state", "value", "each")} for one in told]
+    for one in found:
+        files = sorted((folder / "trials" / f"{one['number']:04d}").glob(f"*/{FIGURES}"))
+        one["evaluations"] = [json.loads(file.read_text())["evaluation"] for file in files]
+    return found
 
 
 def main() -> int:
