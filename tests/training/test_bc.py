@@ -79,7 +79,7 @@ def test_a_plan_shorter_than_what_is_carried_out_is_an_error() -> None:
         BCSettings(chunk=4, executed=5)
 
 
-def test_a_dataset_for_a_task_of_no_arm_is_refused(tmp_path: Path) -> None:
+def test_a_dataset_that_is_none_is_refused(tmp_path: Path) -> None:
     algorithm = BC(BCSettings(**SMALL, dataset="somewhere"), Reaching())
-    with pytest.raises(UserError, match="ReachTask is not a manipulation task"):
+    with pytest.raises(UserError, match=r"somewhere/meta/rlstack\.json cannot be read"):
         algorithm.open(tmp_path)

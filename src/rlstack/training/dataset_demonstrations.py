@@ -10,7 +10,7 @@ leads. A person's commands may differ from those of a policy.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from rlstack.interfaces.signals import SENSED, camera_of
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.tasks.core.pipeline import Tensors
 from rlstack.training.hindsight_replay import Rows
+from rlstack.training.recorded_episodes import recorded_episodes
 
 OBSERVATION = "observation."
 SUCCESS = "next.success"
@@ -68,16 +69,19 @@ def recorded(path: Path, environment: Any, wanted: int, failures: bool = False) 
     Raises:
         UserError: The dataset is of another robot, rate, camera, task or motion, or holds fewer.
     """
+
+    def chosen(held: Dataset) -> Iterable[int]:
+        return range(min(wanted, len(held))) if failures else successful(held, wanted)
+
     if not hasattr(environment.pipeline, "axes"):
-        raise UserError(f"dataset: {path} is refused: {type(environment.task).__name__} is not a manipulation task.")
+        return recorded_episodes(path, environment, chosen)
     held, names = fitting(path, environment, frame_features(environment))
     if any(is_image(SENSED[name]) for name in environment.task.inputs):
         raise UserError(
             f"dataset: {path} is not allowed: a task with cameras learns from its scripted expert's demonstrations"
             " for now, since frames lack the position of the object. Leave it out."
         )
-    chosen = range(min(wanted, len(held))) if failures else successful(held, wanted)
-    return [_steps(held.read(number, names), environment) for number in chosen]
+    return [_steps(held.read(number, names), environment) for number in chosen(held)]
 
 
 def fitting(path: Path, environment: Any, features: dict[str, Feature]) -> tuple[Dataset, tuple[str, ...]]:

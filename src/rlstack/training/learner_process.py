@@ -29,6 +29,7 @@ from rlstack.processes import die_with_parent
 from rlstack.robots import load_robot
 from rlstack.tasks.core.learning_environment import GoalEnvironment
 from rlstack.training.algorithm import NotFinite
+from rlstack.training.episode_outcomes import with_outcomes
 from rlstack.training.hindsight_replay import ReplaySampler
 from rlstack.training.mixed_replay import AT_ONCE, MixedReplay
 from rlstack.training.recipe import read_recipe
@@ -251,8 +252,9 @@ def _environment(run: Path) -> GoalEnvironment:
     task = recipe.task_settings
     robot = task.reference(load_robot(recipe.robot))
     environment = task.environment(robot, task.pipeline(robot), 1, device="cpu", seed=recipe.seed)
-    assert isinstance(environment, GoalEnvironment)
-    return environment
+    told = with_outcomes(environment)
+    assert told is not None
+    return told
 
 
 def _progress(folder: Path) -> tuple[int, float]:

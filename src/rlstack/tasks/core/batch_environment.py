@@ -201,6 +201,11 @@ class BatchEnvironment(ABC):
         over, arrived = self.age >= self.max_steps, self._arrived()
         return (over if arrived is None else over | arrived) & ~lost
 
+    def arrived(self) -> Tensor:
+        """Return (N,) bool: robots that have completed the task."""
+        found = self._arrived()
+        return torch.zeros_like(self.age, dtype=torch.bool) if found is None else found
+
     def advance_counters(self, steps: int) -> None:
         """Advance every robot's step counter."""
         self.age += steps

@@ -19,8 +19,9 @@ from torch import Tensor
 
 from rlstack.errors import UserError
 from rlstack.schema import value
-from rlstack.tasks.core.learning_environment import GoalEnvironment, GoalStep, LearningEnvironment, failed
+from rlstack.tasks.core.learning_environment import GoalStep, LearningEnvironment, failed
 from rlstack.training.algorithm import Actor, IterationResult, RolloutTotals, check_finite, check_observation
+from rlstack.training.episode_outcomes import OutcomeEnvironment, with_outcomes
 from rlstack.training.hindsight_replay import REPLAY, HindsightReplay, dealt
 from rlstack.training.learner_process import LearnerProcess
 from rlstack.training.mixed_replay import AT_ONCE
@@ -92,7 +93,8 @@ class SAC:
 
     def __init__(self, settings: SACSettings, environment: LearningEnvironment) -> None:
         task = environment.task
-        if not isinstance(environment, GoalEnvironment):
+        told = with_outcomes(environment)
+        if told is None:
             raise UserError(
                 f"algorithm: {type(self).__name__.lower()} is not allowed: {type(task).__name__} does not report what"
                 " its steps achieve, which replay needs: choose ppo."
@@ -102,7 +104,12 @@ class SAC:
                 f"algorithm_settings: hindsight: {settings.hindsight} is not allowed with task_settings: rewards:"
                 f" {task.rewards}: hindsight needs sparse rewards. Set hindsight to 0 or rewards to sparse."
             )
-        self.settings, self.environment = settings, environment
+        if settings.hindsight and isinstance(told, OutcomeEnvironment):
+            raise UserError(
+                f"algorithm_settings: hindsight: {settings.hindsight} is not allowed: {type(task).__name__} has no"
+                " goals to relabel: set 0."
+            )
+        self.settings, self.environment = settings, told
         self.steps_per_iteration = settings.rollout * environment.count
         pipeline = environment.pipeline
         # a separate generator, so that draws here do not affect the environment's

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -19,14 +19,26 @@ from torch import Tensor
 from rlstack.schema import value
 from rlstack.tasks.core.learning_environment import LearningEnvironment, ScriptedEnvironment
 from rlstack.training.algorithms.sac import SAC, SACSettings
-from rlstack.training.demonstrations import DemonstrationSettings, open_demonstrations, scripted
+from rlstack.training.demonstrations import (
+    DemonstrationSettings,
+    check_recording,
+    open_demonstrations,
+    open_recording,
+    scripted,
+)
 from rlstack.training.hindsight_replay import HindsightReplay
+
+ALL = 1_000_000
+"""Most recorded episodes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WSRLSettings(SACSettings, DemonstrationSettings):
     """Settings of WSRL; it learns from demonstrations only before the first step."""
 
+    failures: bool = False
+    """Whether all that the ``dataset`` holds is learned from, failed episodes too, as in the paper; ``demonstrations``
+    then does not count. Set ``cloning`` to 0 beside it, or the failures are cloned."""
     pretraining: int = value(2000, at_least=0)
     """Updates of policy and critics before the first step."""
     conservative: float = value(1.0, at_least=0.0)
@@ -45,15 +57,18 @@ class WSRL(SAC):
     """See :class:`rlstack.training.algorithms.sac.SAC`.
 
     Raises:
-        UserError: The task has no scripted expert, or it seldom succeeds.
+        UserError: There is no dataset, and the task has no scripted expert, or it seldom succeeds.
     """
 
     Settings = WSRLSettings
     settings: WSRLSettings
-    environment: ScriptedEnvironment
 
     def __init__(self, settings: WSRLSettings, environment: LearningEnvironment) -> None:
-        super().__init__(settings, scripted(environment, type(self).__name__.lower()))
+        if settings.failures:
+            check_recording(environment, settings.dataset)
+        elif not settings.dataset:
+            environment = scripted(environment, type(self).__name__.lower())
+        super().__init__(settings, environment)
         self._pretrained = False
 
     def _prepare(self, folder: Path | None) -> None:
@@ -61,8 +76,7 @@ class WSRL(SAC):
         super()._prepare(folder)
         settings = self.settings
         if not self._pretrained:
-            seed = torch.initial_seed() % 2**32
-            prior = open_demonstrations(self.environment, folder, settings.demonstrations, settings.dataset, seed)
+            prior = self._open_prior(folder, torch.initial_seed() % 2**32)
             returns = earned(prior, settings.gamma)
             for _ in range(settings.pretraining):
                 batch = prior.sample(settings.batch)
@@ -71,6 +85,12 @@ class WSRL(SAC):
                 self.learner.update_actor(batch, settings.cloning)
             prior.close()
         self._pretrained = True
+
+    def _open_prior(self, folder: Path | None, seed: int) -> HindsightReplay:
+        settings, environment = self.settings, cast(ScriptedEnvironment, self.environment)
+        if settings.failures:
+            return open_recording(environment, folder, settings.dataset, ALL, seed)
+        return open_demonstrations(environment, folder, settings.demonstrations, settings.dataset, seed)
 
     def start_from(self, actor: Mapping[str, Tensor], state: Mapping[str, Any] | None) -> None:
         """Take over the networks of a run's end, without pretraining."""
