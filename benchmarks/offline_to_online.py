@@ -5,8 +5,8 @@ WSRL, on a base and an arm, judged on the robot.
     python benchmarks/offline_to_online.py arm --out runs/arm_offline_to_online
     python benchmarks/offline_to_online.py base --seeds 0 --methods h2o --set updates=1 --out runs/tuning
 
-The robot is a simulator with other numbers than the file that is trained with (:data:`CASES`). With each seed a policy is
-trained in the simulator alone; it drives the robot, with noise, for ten minutes, which are recorded as a LeRobot dataset;
+The robot is a simulator with other numbers than the file that is trained with (:data:`CASES`). With each seed a policy
+is trained in the simulator alone; it drives the robot, with noise, for ten minutes, recorded as a LeRobot dataset;
 every method learns, and its last policy is judged on the robot in trials that nothing has seen. Nothing is chosen by
 how it does on the robot. What is in the folder already is not done again.
 """
@@ -27,9 +27,12 @@ import torch
 import yaml
 
 from rlstack.bringup.bench import machine
-from rlstack.demonstrations.recording import Choice, PolicyDemonstrator, record
+from rlstack.data.lerobot import Dataset
+from rlstack.demonstrations.metadata import SUCCESS
+from rlstack.demonstrations.recording import Choice, record
 from rlstack.errors import UserError
 from rlstack.files import write_atomically
+from rlstack.kinds.wheeled_base.verification_racing import tracks_of
 from rlstack.policies import load_policy
 from rlstack.robots import load_robot
 from rlstack.robots.spec import robot_files
@@ -43,8 +46,10 @@ from rlstack.verification.manipulation_trials import held_out, manipulate
 from rlstack.verification.race_trials import race
 
 RECORDED_S = 600.0
+TRIALS_SEED = 500_000
 SIMULATOR, ONLINE, ORACLE = "simulator alone", "wsrl", "the robot itself"
 Settings = dict[str, Any]
+Figures = dict[str, float]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +59,6 @@ class Case:
     Args:
         task, robot: Names of the task and of the robot file.
         settings: Settings of the task.
-        real_settings: Those of the robot.
         changed: Returns the data of the robot's own file for those of the shipped one.
         envs: Robots at once in the simulator.
         steps: Steps in the simulator.
@@ -62,13 +66,12 @@ class Case:
         noise: Standard deviation of the noise on the recorded actions.
         common: Settings of every algorithm.
         methods: Algorithm of each method, and its settings beside the common ones.
-        record, judge: Record in a folder, and return the share of trials that succeed.
+        record, judge: Record in a folder, and return the share of trials that succeed and how well.
     """
 
     task: str
     robot: str
     settings: Settings
-    real_settings: Settings
     changed: Callable[[Settings], Settings]
     envs: int
     steps: int
@@ -77,12 +80,12 @@ class Case:
     common: Settings
     methods: dict[str, tuple[str, Settings]]
     record: Callable[[Case, Path, str, Path, int], None]
-    judge: Callable[[Case, str, Path, int], float]
+    judge: Callable[[Case, str, Path, int], Figures]
 
-    def recipe(self, algorithm: str, seed: int, robot: str, settings: Settings, **more: Any) -> Any:
+    def recipe(self, algorithm: str, seed: int, robot: str, **more: Any) -> Any:
         """Return a checked recipe."""
-        data = {"name": f"{self.task}_{algorithm}", "task": self.task, "robot": robot, "algorithm": algorithm}
-        data |= {"seed": seed, "threads": 1, "envs": self.envs, "steps": self.steps, "task_settings": settings}
+        data: Settings = {"name": f"{self.task}_{algorithm}", "task": self.task, "robot": robot, "algorithm": algorithm}
+        data |= {"seed": seed, "threads": 1, "envs": self.envs, "steps": self.steps, "task_settings": self.settings}
         return recipe_from_data({**data, "selection": {"episodes": 1}, **more}, algorithm)
 
 
@@ -97,138 +100,128 @@ def off_car(data: Settings) -> Settings:
 
 
 def off_arm(data: Settings) -> Settings:
-    """Return an arm whose drives have 30% less stiffness and 30% less damping."""
-    softer = ("stiffness_n_m_per_rad", "damping_n_m_s_per_rad")
-    joints = [{**joint, **{name: 0.7 * joint[name] for name in softer}} for joint in data["joints"]]
+    """Return an arm whose drives have 30% more stiffness and armature, and 30% less damping."""
+    off = {"stiffness_n_m_per_rad": 1.3, "damping_n_m_s_per_rad": 0.7, "armature_kg_m2": 1.3}
+    joints = [{**joint, **{name: joint[name] * share for name, share in off.items()}} for joint in data["joints"]]
     return {**data, "joints": joints}
 
 
-def record_races(case: Case, simulated: Path, robot: str, out: Path, seed: int) -> None:
-    """Record the car driven by a run's last policy with noise."""
-    task, car = case.recipe("sac", seed, robot, case.real_settings).task_settings, load_robot(robot)
-    torch.manual_seed(seed)
-    environment: Any = with_outcomes(task.environment(car, task.pipeline(car), 4, device="cpu", seed=10_000 + seed))
-    pipeline, state = environment.pipeline, load_checkpoint(simulated)["best"]["actor"]
-    hidden = tuple(case.common["hidden"])
-    actor = SquashedActor(pipeline.size, pipeline.action_size, hidden)
-    actor.load_state_dict(state)
+def noisy_policy(case: Case, simulated: Path, pipeline: Any, seed: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Return a run's last policy with noise on its actions: actions (n, actions) for observations (n, columns)."""
+    actor = SquashedActor(pipeline.size, pipeline.action_size, tuple(case.common["hidden"]))
+    actor.load_state_dict(load_checkpoint(simulated)["best"]["actor"])
     generator = torch.Generator().manual_seed(seed)
 
     def act(seen: torch.Tensor) -> torch.Tensor:
         with torch.no_grad():
             chosen, _ = actor(seen, {})
-        return chosen + case.noise * torch.randn(chosen.shape, generator=generator)
+        return (chosen + case.noise * torch.randn(chosen.shape, generator=generator)).clamp(-1.0, 1.0)
 
-    record_episodes(out, environment, act, RECORDED_S)
-
-
-LAP_M_S = 3.0
-"""Mean speed of a lap from rest that counts as one: slower laps are no races."""
+    return act
 
 
-def judge_races(case: Case, robot: str, policy: Path, trials: int) -> float:
-    """Return the share of held-out tracks on which the car does a lap from rest without contact and in time."""
-    from rlstack.kinds.wheeled_base.verification_racing import tracks_of
+def record_races(case: Case, simulated: Path, robot: str, out: Path, seed: int) -> None:
+    """Record the car driven by a run's last policy with noise."""
+    task, car = case.recipe("sac", seed, robot).task_settings, load_robot(robot)
+    torch.manual_seed(seed)
+    environment: Any = with_outcomes(task.environment(car, task.pipeline(car), 4, device="cpu", seed=10_000 + seed))
+    record_episodes(out, environment, noisy_policy(case, simulated, environment.pipeline, seed), RECORDED_S)
 
-    car, tracks = load_robot(robot), tracks_of(trials, 5)
+
+def judge_races(case: Case, robot: str, policy: Path, trials: int) -> Figures:
+    """Return the share of held-out tracks on which the car does a lap from rest without contact, and its speed."""
+    car: Any = load_robot(robot)
+    tracks = tracks_of(trials, 5)
     driven = race(load_policy(policy, robot=car), tracks, car, rate_hz=20.0, laps=1, batch_size=trials)
-    lap_s = driven.lap_s[:, 0]
-    fast = driven.length_m / np.where(np.isfinite(lap_s), lap_s, np.inf) >= LAP_M_S
-    print(f"  clean {np.isfinite(lap_s).mean():.2f}, contact {driven.contact.mean():.2f}, median lap speed"
-          f" {np.median((driven.length_m / lap_s)[np.isfinite(lap_s)]) if np.isfinite(lap_s).any() else 0:.2f} m/s", flush=True)  # fmt: skip
-    return float((np.isfinite(lap_s) & fast).mean())
+    clean = np.isfinite(driven.lap_s[:, 0])
+    speed = np.median(driven.length_m[clean] / driven.lap_s[clean, 0]) if clean.any() else 0.0
+    return {"success": float(clean.mean()), "lap_m_s": round(float(speed), 2)}
 
 
-def record_slides(case: Case, simulated: Path, robot: str, out: Path, seed: int) -> None:
-    """Record the arm moved by a run's policy with noise, as ``rlstack demo record --keep-failures`` does."""
-    task, arm = case.recipe("sac", seed, robot, case.real_settings).task_settings, load_robot(robot)
-    shown = PolicyDemonstrator(load_policy(simulated / run.POLICY, robot=arm), task, arm)
-    rng = np.random.default_rng(seed)
+def record_reaches(case: Case, simulated: Path, robot: str, out: Path, seed: int) -> None:
+    """Record the arm moved by a run's last policy with noise, as ``rlstack demo record --keep-failures`` does."""
+    arm: Any = load_robot(robot)
+    task = case.recipe("sac", seed, robot).task_settings
+    act = noisy_policy(case, simulated, task.pipeline(arm), seed)
 
     def decide(station: Any) -> Choice:
-        action = shown(station).action
-        return Choice(np.clip(action + case.noise * rng.normal(size=action.shape), -1.0, 1.0))
+        seen = torch.from_numpy(station.observation().astype(np.float32))[None]
+        return Choice(act(seen)[0].numpy().astype(np.float64))
 
     episodes = round(RECORDED_S / task.episode_s)
     record(out, case.task, task, arm, decide, episodes, seed=10_000 + seed, keep_failures=True)
 
 
-def judge_slides(case: Case, robot: str, policy: Path, trials: int) -> float:
-    """Return the share of held-out trials that succeed on the arm."""
-    arm = load_robot(robot)
-    task = case.recipe("sac", 0, robot, case.real_settings).task_settings.judged()
-    drawn = held_out(task, arm, trials, 500_000)
-    return float(
-        manipulate(load_policy(policy, robot=arm), task, arm, drawn, batch_size=trials, threads=1).success.mean()
-    )
+def judge_reaches(case: Case, robot: str, policy: Path, trials: int) -> Figures:
+    """Return the share of held-out trials that succeed on the arm, and the median distance from the goal."""
+    arm: Any = load_robot(robot)
+    task = case.recipe("sac", 0, robot).task_settings.judged()
+    drawn, driver = held_out(task, arm, trials, TRIALS_SEED), load_policy(policy, robot=arm)
+    record = manipulate(driver, task, arm, drawn, batch_size=trials, threads=1)
+    return {"success": float(record.success.mean()), "error_m": round(float(np.median(record.error_m)), 4)}
 
 
-SLIDING: Settings = {
-    "rewards": "sparse",
-    "episode_s": 2.0,
-    "tolerance_m": 0.03,
-    "motion": {"speed_m_s": 1.0},
-    # the tool starts behind the box and does not reach the goals: the box has to slide there
-    "workspace": {"x_m": [0.3, 0.52], "y_m": [-0.03, 0.03], "z_m": [0.02, 0.035]},
-    "starts": {"x_m": [0.33, 0.36], "y_m": [-0.01, 0.01], "z_m": [0.025, 0.035]},
-    "places": {"x_m": [0.42, 0.44], "y_m": [-0.01, 0.01]},
-    "goals": {"x_m": [0.58, 0.72], "y_m": [-0.01, 0.01]},
-    "apart_m": 0.1,
-    "box": {"half_m": [0.02, 0.02], "mass_kg": [0.1, 0.1], "friction": [0.2, 0.2], "yaw_rad": 0.0},
+LEARNER: Settings = {
+    "hidden": [128, 128],
+    "batch": 128,
+    "critics": 2,
+    "actor_every": 2,
+    "learning_rate": 1e-3,
+    "tau": 0.01,
+    "entropy_backup": False,
+    "temperature": 0.05,
+    "target_entropy": -1.0,
 }
-
-OFFLINE: Settings = {"warm_up": 1_000_000, "updates": 0.01}
+CONSERVATIVE: Settings = {"failures": True, "cloning": 0.0, "layer_norm": True}
+OFFLINE: Settings = {"warm_up": 1_000_000, "updates": 0.01, "pretraining": 3000}
 """Nothing is learned after pretraining."""
+METHODS: dict[str, tuple[str, Settings]] = {
+    SIMULATOR: ("sac", {}),
+    "offline, Cal-QL": ("wsrl", {**CONSERVATIVE, **OFFLINE}),
+    "offline, RO2O": ("ro2o", {**OFFLINE, "critics": 4, "drawn_critics": 4}),
+    "h2o": ("h2o", {"layer_norm": True, "classifier_hidden": [64, 64]}),
+    ONLINE: ("wsrl", {**CONSERVATIVE, "pretraining": 2000, "warm_up": 1000, "updates": 1.0}),
+    ORACLE: ("sac", {}),
+}
 
 CASES: dict[str, Case] = {
     "base": Case(
         task="base_racing",
         robot="racecar",
         settings={},
-        real_settings={},
         changed=off_car,
         envs=32,
-        steps=40_000,
+        steps=24_000,
         online_steps=6_000,
         noise=0.3,
-        common={"hidden": [128, 128], "batch": 128, "gamma": 0.98, "hindsight": 0.0, "learning_rate": 1e-3, "tau": 0.01,
-                "critics": 2, "entropy_backup": False, "temperature": 0.05, "target_entropy": -1.0},
-        methods={
-            SIMULATOR: ("sac", {"updates": 0.25}),
-            "offline, Cal-QL": ("wsrl", {**OFFLINE, "pretraining": 8000, "failures": True, "cloning": 0.0, "layer_norm": True}),
-            "offline, RO2O": ("ro2o", {**OFFLINE, "pretraining": 8000, "critics": 4, "drawn_critics": 4}),
-            "h2o": ("h2o", {"updates": 0.25, "layer_norm": True}),
-            ORACLE: ("sac", {"updates": 0.25}),
-            ONLINE: ("wsrl", {"pretraining": 4000, "failures": True, "cloning": 0.0, "layer_norm": True, "warm_up": 1000, "updates": 1.0}),
-        },
+        common={**LEARNER, "gamma": 0.98, "hindsight": 0.0, "updates": 0.25},
+        methods=METHODS,
         record=record_races,
         judge=judge_races,
     ),
     "arm": Case(
-        task="arm_push",
-        robot="panda",
-        settings=SLIDING,
-        real_settings={**SLIDING, "box": {**SLIDING["box"], "friction": [0.14, 0.14]}},
+        task="arm_reach",
+        robot="so100",
+        settings={"rewards": "sparse"},
         changed=off_arm,
-        envs=32,
-        steps=40_000,
-        online_steps=4_000,
+        envs=16,
+        steps=6_000,
+        online_steps=2_000,
         noise=0.3,
-        common={"hidden": [128, 128], "batch": 128, "gamma": 0.95, "hindsight": 0.8, "learning_rate": 1e-3, "tau": 0.01,
-                "critics": 2, "entropy_backup": False, "temperature": 0.05, "target_entropy": -1.0, "bounded": True},
-        methods={
-            SIMULATOR: ("sac", {"updates": 0.25, "warm_up": 2000}),
-            "cloned": ("bc", {}),
-            "offline, Cal-QL": ("wsrl", {**OFFLINE, "failures": True, "pretraining": 8000, "cloning": 0.0}),
-            "offline, RO2O": ("ro2o", {**OFFLINE, "pretraining": 8000, "critics": 4, "drawn_critics": 4}),
-            "h2o": ("h2o", {"updates": 0.25, "layer_norm": True}),
-            ORACLE: ("sac", {"updates": 0.25, "warm_up": 2000}),
-            ONLINE: ("wsrl", {"failures": True, "pretraining": 4000, "cloning": 0.0, "warm_up": 1000, "updates": 1.0}),
-        },
-        record=record_slides,
-        judge=judge_slides,
+        common={**LEARNER, "gamma": 0.95, "hindsight": 0.8, "bounded": True, "updates": 0.5},
+        methods={**METHODS, "cloned": ("bc", {})},
+        record=record_reaches,
+        judge=judge_reaches,
     ),
-}  # fmt: skip
+}
+
+
+def succeeded(dataset: Path) -> int:
+    """Return how many of the recorded episodes succeeded."""
+    held = Dataset(dataset)
+    return sum(
+        bool(held.read(k, [SUCCESS], start=held.episodes[k].length - 1)[SUCCESS].any()) for k in range(len(held))
+    )
 
 
 def done(case: Case, name: str, seed: int, out: Path, more: Settings, trials: int) -> dict[str, Any]:
@@ -248,7 +241,9 @@ def done(case: Case, name: str, seed: int, out: Path, more: Settings, trials: in
         if not (dataset / "meta" / "info.json").is_file():
             case.record(case, simulated, str(robot), dataset, seed)
     algorithm, own = case.methods[name]
-    settings, steps = {**case.common, **own, **more}, case.steps
+    settings, steps = {**(case.common if algorithm != "bc" else {}), **own, **more}, case.steps
+    if algorithm == "bc":
+        settings["demonstrations"] = max(succeeded(dataset), 1)
     if name not in (SIMULATOR, ORACLE):
         settings["dataset"] = str(dataset)
     real = name not in (SIMULATOR, "h2o")  # no step in the simulator
@@ -260,16 +255,17 @@ def done(case: Case, name: str, seed: int, out: Path, more: Settings, trials: in
             algorithm,
             seed,
             str(robot) if real else case.robot,
-            case.real_settings if real else case.settings,
             algorithm_settings=settings,
             steps=steps,
             envs=4 if real and name != ORACLE else case.envs,
         )
         run.start(recipe, folder, evaluate=False)
     took = time.process_time() - begun
-    success = case.judge(case, str(robot), folder / run.POLICY, trials)
-    in_file = case.judge(case, case.robot, folder / run.POLICY, trials) if name == SIMULATOR else None
-    found = {"method": name, "seed": seed, "success": success, "in_simulator": in_file, "cpu_s": round(took, 1)}
+    found = {"method": name, "seed": seed, **case.judge(case, str(robot), folder / run.POLICY, trials)}
+    found["cpu_s"] = round(took, 1)
+    if name == SIMULATOR:
+        there = case.judge(case, case.robot, folder / run.POLICY, trials)
+        found |= {f"in_simulator_{key}": figure for key, figure in there.items()}
     write_atomically(file, json.dumps(found) + "\n")
     return found
 

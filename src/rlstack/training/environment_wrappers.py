@@ -20,13 +20,13 @@ _ANYTHING: Any = object
 
 
 class EnvironmentWrapper(_ANYTHING):  # type: ignore[misc]
-    """Wraps a :class:`ScriptedEnvironment` and forwards what a subclass does not define.
+    """Wraps an environment and forwards what a subclass does not define.
 
     Args:
         inner: The wrapped environment.
     """
 
-    def __init__(self, inner: ScriptedEnvironment) -> None:
+    def __init__(self, inner: Any) -> None:
         self.inner = inner
 
     def __getattr__(self, name: str) -> Any:

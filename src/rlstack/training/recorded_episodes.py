@@ -72,7 +72,7 @@ def record_episodes(
             for robot_number in range(min(count, left)):
                 going[robot_number].append(_frame(seen, action, result, robot_number))
             left -= min(count, left)
-            for robot_number in np.flatnonzero(result.done.numpy() | (left == 0)):
+            for robot_number in np.flatnonzero(result.done.numpy() | (left == 0)).tolist():
                 frames, going[robot_number] = going[robot_number], []
                 for frame in frames:
                     writer.add_frame(frame)
