@@ -1,7 +1,7 @@
 """What a sweep costs beside its trainings, and whether one that is killed again and again loses or repeats a trial.
 
     python benchmarks/sweep.py [--trials 200] [--killed-trials 40] [--kills 50] [--jobs 2] [--ray] [--whole FOLDER]
-        [--json FILE]
+        [--killed FOLDER] [--json FILE]
 
 The trainings are as short as they get: hover, one iteration of 8 robots, 8 held-out episodes. First the sweep runs
 undisturbed; then one of its first trials, with the same seed, is killed (SIGKILL) at random moments, its driver or one
@@ -37,6 +37,8 @@ from rlstack.training.run_files import FIGURES
 TICKS = os.sysconf("SC_CLK_TCK")
 WAIT_S = 1.0, 10.0
 """From when a kill may come until it comes: some come while the sweep starts, most while a training runs."""
+FAILURES = 3
+"""Starts that may fail by themselves, such as Ray's on a machine that is too busy."""
 VARY = ("learning_rate=log:1e-4:1e-2", "envs=8,16")
 
 
@@ -124,6 +126,7 @@ def killed(folder: Path, trials: int, jobs: int, kills: int, seed: int, ray: boo
     done: dict[str, int] = {}
     over: list[int] = []
     sweep, since, starts = start(folder, trials, jobs, ray), 0, 1
+    failed = 0
     due: float | None = None
     while True:
         if sweep.poll() is not None:
@@ -132,10 +135,15 @@ def killed(folder: Path, trials: int, jobs: int, kills: int, seed: int, ray: boo
                     "killed": done,
                     "trials over at each kill": over,
                     "starts": starts,
+                    "starts that failed by themselves": failed,
                     "wall, s": time.perf_counter() - begin,
                 }
             if not since:  # nobody killed anything
-                raise RuntimeError(sweep.stderr.read().decode())  # type: ignore[union-attr]
+                failed += 1
+                said = sweep.stderr.read().decode()  # type: ignore[union-attr]
+                print(said, file=sys.stderr, flush=True)
+                if failed > FAILURES:
+                    raise RuntimeError(said)
             sweep, since, starts = start(folder, trials, jobs, ray), 0, starts + 1
         now = len(list(folder.glob("trials/*/outcome.json")))
         if due is None and len(over) < kills and now >= after[len(over)]:
@@ -164,7 +172,7 @@ def told(folder: Path) -> dict[str, int]:
 
 def trials_of(folder: Path) -> list[dict[str, Any]]:
     """Return the settings and figures of a sweep's trials, and all that their trainings' evaluations tell."""
-    told = json.loads((folder / "sweep.json").read_text())["trials"]
+    told = [json.loads(file.read_text()) for file in sorted((folder / "trials").glob("*/outcome.json"))]
     found = [{name: one[name] for name in ("number", "values", "state", "value", "each")} for one in told]
     for one in found:
         files = sorted((folder / "trials" / f"{one['number']:04d}").glob(f"*/{FIGURES}"))
@@ -181,6 +189,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the kills")
     parser.add_argument("--ray", action="store_true", help="the sweep that is killed runs on Ray")
     parser.add_argument("--whole", type=Path, help="keep the undisturbed sweep there, or take the one that is there")
+    parser.add_argument("--killed", type=Path, help="keep the sweep that is killed there, or go on with it")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     found: dict[str, Any] = {
@@ -189,7 +198,7 @@ def main() -> int:
         "killed trials": options.killed_trials,
     }
     with tempfile.TemporaryDirectory() as place:
-        whole, again = options.whole or Path(place) / "whole", Path(place) / "again"
+        whole, again = options.whole or Path(place) / "whole", options.killed or Path(place) / "again"
         if not (whole / "sweep.json").is_file():
             found["undisturbed"] = undisturbed(whole, options.trials, options.jobs)
             print(json.dumps(found, indent=2), flush=True)

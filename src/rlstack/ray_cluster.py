@@ -47,12 +47,21 @@ def connected(address: str, count: int) -> Any:
         raise UserError(_SILENT.format(address, str(error).splitlines()[0])) from error
     except RuntimeError as error:  # "Version mismatch: The cluster was started with: Ray: ... Python: ..."
         raise UserError(f"--ray: the cluster at {address} refuses: {' '.join(str(error).split())}") from error
+    except Exception as error:  # Ray's own, of no other class, if its processes are not there in time
+        ray.shutdown()
+        raise UserError(
+            f"--ray: Ray did not start ({_first_line(error)}): try again when the machine is less busy."
+        ) from error
     try:
         _check_cluster(ray)
     except BaseException:
         ray.shutdown()
         raise
     return ray
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
 def _check_address(address: str) -> None:

@@ -93,6 +93,16 @@ def test_a_cluster_that_does_not_answer_is_refused(tmp_path: Path) -> None:
 
 
 @needs_ray
+def test_ray_that_does_not_start_is_refused_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(**options: object) -> None:  # what Ray raises if its processes are not there within 30 s
+        raise Exception("The current node timed out during startup. This could happen because")
+
+    monkeypatch.setattr("ray.init", slow)
+    with pytest.raises(UserError, match=r"Ray did not start \(The current node timed out during startup\."):
+        RayWorkers("local", 1, tmp_path)
+
+
+@needs_ray
 @pytest.mark.integration
 def test_a_machine_without_the_sweeps_folder_sends_the_run_back(tmp_path: Path) -> None:
     job = short(tmp_path)
