@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from rlstack.errors import UserError
 from rlstack.schema import value
 from rlstack.tasks.core.learning_environment import LearningEnvironment
 from rlstack.training.language.actor import LanguageActor
@@ -96,7 +97,9 @@ class SampledTrials(FineTuning):
         """
         super().open(folder)
         shared = self._shared
-        if shared is not None and folder is not None:
+        if shared is not None:
+            if folder is None:
+                raise UserError("workers need a run's folder.")
             workers, robots = shared.workers, self.environment.count
             threads = max(1, torch.get_num_threads() // workers)
             shared.fleet = start_fleet(folder, workers, robots, threads, self.ray, lambda: shared.iterations)
