@@ -16,8 +16,8 @@ from rlstack.errors import UserError
 from rlstack.training import run
 from rlstack.training.algorithm import NotFinite
 from rlstack.training.algorithms.apg import APG
+from rlstack.training.elsewhere import device_of
 from rlstack.training.gradient_averaging import Group
-from rlstack.training.gradient_processes import device_of
 from rlstack.training.recipe import recipe_from_data
 from tests.support.learning import small_apg_data
 

@@ -9,21 +9,18 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import weakref
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-import yaml
 
 from rlstack.errors import UserError
-from rlstack.robots import load_robot
-from rlstack.training import ALGORITHMS
 from rlstack.training.algorithm import NotFinite
+from rlstack.training.elsewhere import build_elsewhere
 from rlstack.training.gradient_averaging import Averaged, Group
 from rlstack.training.linked_process import Linked, last_words, receive, send, serve_linked, start_linked
-from rlstack.training.recipe import recipe_from_data
 from rlstack.training.run_files import RECIPE, WORKERS
 
 
@@ -126,26 +123,12 @@ def _end(peers: list[Linked]) -> None:
 def _serve(connection: Connection) -> None:
     """Learn with the first process until it is gone."""
     peer: Peer = receive(connection)
-    torch.set_num_threads(peer.threads)
-    torch.manual_seed(peer.seed)
-    recipe = recipe_from_data(yaml.safe_load(peer.recipe), "the run's recipe")
-    task, device = recipe.task_settings, device_of(recipe.device, peer.rank)
-    robot = task.reference(load_robot(recipe.robot))
-    environment = task.environment(robot, task.pipeline(robot), recipe.envs, device=device, seed=peer.seed)
-    settings = replace(recipe.algorithm_settings, processes=1)
-    algorithm: AveragesGradients = ALGORITHMS.load(recipe.algorithm)(settings, environment)
+    algorithm: AveragesGradients = build_elsewhere(peer.recipe, None, peer.threads, peer.seed, peer.rank)
     algorithm.join(peer.state)
     algorithm.averaged = Group(Path(peer.store), peer.rank, peer.size)
     with contextlib.suppress(NotFinite):  # the first process says it
         while True:
             algorithm.iterate(receive(connection))
-
-
-def device_of(device: str, rank: int) -> str:
-    """Return the device of a process: of ``cuda``, the GPU of its number, in turn if there are fewer."""
-    if device != "cuda":
-        return device
-    return f"cuda:{rank % max(torch.cuda.device_count(), 1)}"
 
 
 def main() -> None:

@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
-import torch
-import yaml
 from torch import Tensor
 
 from rlstack.errors import UserError
-from rlstack.robots import load_robot
-from rlstack.training import ALGORITHMS
 from rlstack.training.algorithm import NotFinite
+from rlstack.training.elsewhere import build_elsewhere
 from rlstack.training.linked_process import receive, send, serve_linked
-from rlstack.training.recipe import recipe_from_data
 
 
 @dataclass(frozen=True)
@@ -107,17 +103,7 @@ class RolloutWorker:
     """
 
     def __init__(self, plan: WorkerPlan) -> None:
-        recipe = recipe_from_data(yaml.safe_load(plan.recipe), "the worker's recipe")
-        torch.set_num_threads(plan.threads)
-        torch.manual_seed(plan.seed)
-        task = recipe.task_settings
-        robot = task.reference(load_robot(recipe.robot))
-        pipeline = task.pipeline(robot)
-        environment = task.environment(robot, pipeline, plan.robots, device=recipe.device, seed=plan.seed)
-        settings, elsewhere = recipe.algorithm_settings, {"apart": False, "overlap": False, "workers": 0}
-        has = {one.name for one in fields(settings)}
-        alone = replace(settings, **{name: value for name, value in elsewhere.items() if name in has})
-        self._algorithm: RollsOut = ALGORITHMS.load(recipe.algorithm)(alone, environment)
+        self._algorithm: RollsOut = build_elsewhere(plan.recipe, plan.robots, plan.threads, plan.seed)
         self._algorithm.begin_as_worker()
 
     def block(self, order: Order) -> Block | Refused:
