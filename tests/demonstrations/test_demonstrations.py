@@ -15,6 +15,7 @@ from rlstack import cli, robots
 from rlstack.data.lerobot import Dataset
 from rlstack.demonstrations import metadata, recording
 from rlstack.demonstrations.filtering import judge
+from rlstack.demonstrations.task_file import TASK_FILE
 from rlstack.demonstrations.teleoperation import Teleoperator
 from rlstack.hardware.devices import device_called
 from rlstack.interfaces.instruction import decoded
@@ -195,7 +196,7 @@ def test_demonstrations_that_do_not_fit_are_refused_by_name(
     assert "crazyflie is a quadrotor" in refused(*record, str(tmp_path / "n"), "--robot", "crazyflie")
     assert "No demonstrator was given" in refused("record", "arm_reach", "--out", str(tmp_path / "n"))
     assert "has the episodes 0 to 12, but not 99" in refused("replay", str(reaching), "--episode", "99")
-    sheet_file = other / metadata.TASK_FILE
+    sheet_file = other / TASK_FILE
     held = json.loads(sheet_file.read_text())
     (other / "meta/info.json").write_text(json.dumps(info))
     sheet_file.write_text(json.dumps({**held, "task": "arm_push"}))

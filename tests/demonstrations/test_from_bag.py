@@ -12,6 +12,7 @@ import pytest
 from rlstack import cli
 from rlstack.data.lerobot import Dataset, DatasetWriter
 from rlstack.demonstrations import from_bag, metadata
+from rlstack.demonstrations.task_file import write_task_file
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import load_manipulator
 from rlstack.tasks.catalog.table_push import TablePushTask
@@ -122,7 +123,7 @@ def test_an_arm_that_is_held_in_any_posture_is_one_that_is_not_moved(recording: 
     task = metadata.task_called("arm_reach", {"rewards": "sparse"})
     add(turned, tmp_path / "held", task, succeeded=True)
     assert np.abs(Dataset(tmp_path / "held").read(0, ["action"])["action"]).max() < 0.01
-    metadata.write_metadata(tmp_path / "held", "arm_reach", task)
+    write_task_file(tmp_path / "held", "arm_reach", task)
     station = DemonstrationEnvironment(task, PANDA)
     (steps,) = recorded(tmp_path / "held", station.environment, 1)
     seen = np.array([step["observation"] for step in steps])

@@ -13,7 +13,7 @@ import torch
 
 from rlstack.data.lerobot import Dataset, DatasetWriter, image
 from rlstack.data.lerobot.statistics import of_values
-from rlstack.demonstrations.metadata import TASK_FILE, write_metadata
+from rlstack.demonstrations.task_file import TASK_FILE, write_task_file
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.robots import load_robot
@@ -150,7 +150,7 @@ def test_another_task_or_motion_is_refused_by_name(arms: ArmEnvironment, tmp_pat
 
     def refused(name: str, task: ArmTask, sentence: str) -> None:
         (tmp_path / TASK_FILE).unlink(missing_ok=True)
-        write_metadata(tmp_path, name, task)
+        write_task_file(tmp_path, name, task)
         with pytest.raises(UserError, match=sentence):
             recorded(tmp_path, arms, 1)
 
@@ -160,7 +160,7 @@ def test_another_task_or_motion_is_refused_by_name(arms: ArmEnvironment, tmp_pat
     refused("arm_push", faster, r"was recorded with motion\.speed_m_s 0\.8, and 0\.4 is required")
     (tmp_path / TASK_FILE).unlink()
     # where it begins, how long it takes and what it earns is each run's own
-    write_metadata(tmp_path, "arm_push", PushTask(episode_s=99.0, noise=ArmNoise(object_m=0.1), tolerance_m=0.1))
+    write_task_file(tmp_path, "arm_push", PushTask(episode_s=99.0, noise=ArmNoise(object_m=0.1), tolerance_m=0.1))
     assert len(recorded(tmp_path, arms, 1)) == 1
 
 

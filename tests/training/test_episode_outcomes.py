@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from rlstack.demonstrations.metadata import TASK_FILE
+from rlstack.demonstrations.task_file import TASK_FILE
 from rlstack.errors import UserError
 from rlstack.robots import load_robot
 from rlstack.tasks.catalog.base_racing import RacingTask

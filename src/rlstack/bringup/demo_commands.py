@@ -172,11 +172,12 @@ class DemoFilter:
 
 @dataclass(frozen=True)
 class DemoImport:
-    """Convert ROS 2 bags of an arm into episodes of a LeRobot dataset, one per bag.
+    """Convert ROS 2 bags into episodes of a LeRobot dataset, of an arm one per bag.
 
-    With a task's name, the episodes are demonstrations for rlstack: the task's observations, and as actions the
-    commands converted to tool motions. Otherwise they are for LeRobot's policies: joint_states, the images of every
-    CAMERA/image_raw, and the unchanged commands as actions.
+    With the name of an arm's task, the episodes are demonstrations for rlstack: the task's observations, and as actions
+    the commands converted to tool motions. Without one they are for LeRobot's policies: joint_states, the images of
+    every CAMERA/image_raw, and the unchanged commands as actions. With the name of a base's task and --world, they are
+    what h2o, ro2o and wsrl learn from: observations, actions, and the task's rewards where the base was in that world.
     """
 
     bags: tyro.conf.Positional[tuple[Path, ...]]
@@ -184,15 +185,17 @@ class DemoImport:
     out: _Out
     """The dataset's folder, a new one or one to add to."""
     robot: str = "panda"
-    """An arm's name or file."""
+    """The robot's name or file."""
+    world: str = ""
+    """With a base's task: the world that it moved in, such as track:7, in the frame of its odometry."""
     fps: Annotated[float | None, tyro.conf.arg(metavar="HZ")] = None
-    """The dataset's frames per second; default: the task's rate, or 20."""
+    """The dataset's frames per second; default: the task's rate, or 20. A base's task has its own."""
     task: str = ""
     """The task's name, such as arm_stack; or a description in words, for LeRobot's policies only."""
     goal: Annotated[tuple[float, float, float] | None, tyro.conf.arg(metavar="X Y Z")] = None
-    """With a task's name: the goal, m in odom; default: the bag's topic goal."""
+    """With a task's name: the goal, m in odom; default: the bag's topic goal. A base's has the heading 0."""
     succeeded: bool = False
-    """With a task's name: every bag ended in success. Default: the task decides from the observations."""
+    """With an arm's task: every bag ended in success. Default: the task decides from the observations."""
     namespace: str = ""
     """Namespace of the robot's topics; default: that of the bag's only joint_states."""
     command: str = "cmd/joints"
@@ -206,9 +209,14 @@ class DemoImport:
         from rlstack.data.lerobot import DatasetWriter
         from rlstack.kinds.manipulator.spec import load_manipulator
         from rlstack.tasks import TASKS
+        from rlstack.tasks.manipulator.task import ArmTask
 
         if not self.bags:
             raise UserError("Give at least one bag: rlstack demo import BAG --out FOLDER.")
+        if self.task in TASKS.names() and not issubclass(TASKS.load(self.task), ArmTask):
+            return self._episodes()
+        if self.world:
+            raise UserError("--world is for the tasks of bases, whose rewards depend on it: leave it out.")
         robot = load_manipulator(self.robot)
         joints = tuple(drive.name for drive in robot.drives)
 
@@ -242,9 +250,38 @@ class DemoImport:
         print("This dataset is for LeRobot's policies; rlstack train needs one imported with --task and a task's name.")
         return 0
 
+    def _episodes(self) -> int:
+        from rlstack.robots import load_robot
+        from rlstack.sim.world import load_world
+        from rlstack.tasks import TASKS
+        from rlstack.training.bag_episodes import read_episodes, write_episodes
+
+        if self.fps is not None or self.succeeded or self.videos:
+            raise UserError(
+                f"--fps, --succeeded and --videos are for arms; {self.task} has a rate and an end of its own."
+            )
+        if not self.world:
+            raise UserError(
+                f"A bag has no rewards, and those of {self.task} depend on where walls and ways are: give --world, the"
+                " one that the robot moved in."
+            )
+        task = TASKS.load(self.task)()
+        robot, world = task.reference(load_robot(self.robot)), load_world(self.world)
+        lines = StageLines(after_s=AFTER_S)
+        for number, path in enumerate(self.bags):
+            lines("bags", number, len(self.bags))
+            with working(f"converting {path}"):
+                found = read_episodes(path, task, robot, world, goal=self.goal, namespace=self.namespace)
+                write_episodes(self.out, found, task, robot)
+            for sentence in found.notes:
+                print(f"rlstack: {path}: {sentence}", file=sys.stderr, flush=True)
+            print(f"{path} added to {self.out}: {found.describe()}.")
+        return 0
+
     def _demonstrations(self, robot: Any, recordings: Iterator[tuple[Path, Any]]) -> int:
         from rlstack.data.lerobot import DatasetWriter
         from rlstack.demonstrations import from_bag, metadata
+        from rlstack.demonstrations.task_file import write_task_file
 
         settings = {"rewards": "sparse", **({} if self.fps is None else {"rate_hz": self.fps})}
         task = metadata.task_called(self.task, settings)
@@ -254,7 +291,7 @@ class DemoImport:
             shown = from_bag.convert(recording, self.task, task, robot, goal=self.goal, succeeded=self.succeeded)
             features = from_bag.features_of(task, robot, videos=self.videos)
             with DatasetWriter(self.out, task.rate_hz, robot.name, features) as writer:
-                metadata.write_metadata(self.out, self.task, task)
+                write_task_file(self.out, self.task, task)
                 number = shown.write(writer)
             print(f"{path} is episode {number} of {self.out}: {shown.describe()}.")
         return 0

@@ -18,6 +18,7 @@ from rlstack.data.lerobot import Dataset, check_fits
 from rlstack.data.lerobot.copying import check_other, copy_episodes
 from rlstack.data.lerobot.layout import INFO
 from rlstack.demonstrations import metadata
+from rlstack.demonstrations.task_file import copy_task_file, recorded_task
 from rlstack.errors import UserError
 
 LEAST = 0.7
@@ -136,7 +137,7 @@ def filtered(path: str | Path, out: str | Path, verdicts: list[Verdict]) -> int:
     if not any(verdict.kept for verdict in verdicts):
         raise UserError(f"None of the demonstrations in {path} would be kept: nothing was written.")
     count = copy_episodes(held, out, (verdict.episode for verdict in verdicts if verdict.kept))
-    metadata.copy_metadata(held.path, Path(out))
+    copy_task_file(held.path, Path(out))
     return count
 
 
@@ -214,6 +215,6 @@ def _shown(dataset: Dataset) -> list[dict[str, np.ndarray]]:
 
 
 def _same_task(one: Dataset, other: Dataset) -> None:
-    names = [metadata.recorded_task(dataset.path) for dataset in (one, other)]
+    names = [recorded_task(dataset.path) for dataset in (one, other)]
     if None not in names and names[0] != names[1]:
         raise UserError(f"{one.path} is for the task {names[0]} and {other.path} for {names[1]}: they do not match.")

@@ -14,6 +14,7 @@ from rlstack.data.bags import Moments, Recording, moments
 from rlstack.data.bags.reading import POSES
 from rlstack.data.lerobot import DatasetWriter, Feature, video
 from rlstack.demonstrations import metadata
+from rlstack.demonstrations.task_file import task_description
 from rlstack.errors import UserError
 from rlstack.interfaces.instruction import encoded
 from rlstack.interfaces.signals import SENSED, camera_of
@@ -125,7 +126,7 @@ def convert(
         }
         for frame in range(count)
     ]
-    words = known.instructions[0] if INSTRUCTION in task.inputs else metadata.task_description(task)
+    words = known.instructions[0] if INSTRUCTION in task.inputs else task_description(task)
     return BagDemonstration(frames, len(seen) - count, success, (worst, usual), words)
 
 

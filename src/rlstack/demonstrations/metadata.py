@@ -1,11 +1,7 @@
-"""Features and task of a dataset of demonstrations.
-
-The task is stored in ``meta/rlstack.json``, which LeRobot ignores.
-"""
+"""Features of a dataset of an arm's demonstrations, and what of its task must fit."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,8 +12,8 @@ import numpy as np
 
 from rlstack import schema
 from rlstack.data.lerobot import Dataset, Feature, check_fits, image, number, vector
+from rlstack.demonstrations.task_file import TASK_FILE, read_task_file, settings_of, task_name
 from rlstack.errors import UserError
-from rlstack.files import write_atomically
 from rlstack.interfaces.image_reader import is_image
 from rlstack.interfaces.signals import INSTRUCTION_BYTES, camera_of
 from rlstack.interfaces.signals import SENSED as SIGNALS
@@ -26,9 +22,6 @@ from rlstack.robots import robot_names
 from rlstack.tasks import TASKS
 from rlstack.tasks.manipulator.demonstration import TRIAL, DemonstrationEnvironment
 from rlstack.tasks.manipulator.task import ArmTask
-
-TASK_FILE = "meta/rlstack.json"
-VERSION = 1
 
 SENSED = "observation."
 """Prefix of the policy's inputs, as sensed: the observations to learn from."""
@@ -80,16 +73,6 @@ def task_called(name: str, settings: dict[str, Any] | None = None, where: str = 
         raise UserError(f"'{name}' is not a manipulation task, and only these can be demonstrated: {arms}.")
     task: ArmTask = schema.load(kind, settings or {}, where or name)
     return task
-
-
-def task_name(task: ArmTask) -> str:
-    """Return a task's name, or its class for a task outside the catalogue."""
-    return next((name for name in TASKS.names() if TASKS.load(name) is type(task)), type(task).__name__)
-
-
-def task_description(task: ArmTask) -> str:
-    """Return the task's description."""
-    return (type(task).__doc__ or type(task).__name__).splitlines()[0]
 
 
 def features_of(station: DemonstrationEnvironment) -> dict[str, Feature]:
@@ -161,7 +144,7 @@ def check_metadata(path: Path, name: str, task: ArmTask, robot: Manipulator) -> 
     """
     if not (path / "meta/info.json").exists():
         return
-    dataset, held = Dataset(path, quiet=True), _read(path)  # the writer reports missing data
+    dataset, held = Dataset(path, quiet=True), read_task_file(path)  # the writer reports missing data
     check_fits((dataset.robot_type, dataset.fps, {}), (robot.name, task.rate_hz, {}), str(path))
     if held is None:
         if len(dataset):
@@ -169,7 +152,7 @@ def check_metadata(path: Path, name: str, task: ArmTask, robot: Manipulator) -> 
         return
     if held["task"] != name:
         raise UserError(f"{path} holds demonstrations of {held['task']}, not of {name}: give another folder.")
-    for key, wanted in _settings(task).items():
+    for key, wanted in settings_of(task).items():
         # the time limit of an episode differs between demonstrators
         if key != "episode_s" and held["settings"].get(key) != wanted:
             raise UserError(
@@ -186,37 +169,18 @@ def check_learned(path: Path, task: ArmTask) -> None:
     Raises:
         UserError: The dataset is for another task, or its motion settings differ; names which.
     """
-    if (held := _read(path)) is None:
+    if (held := read_task_file(path)) is None:
         return
     if held["task"] not in TASKS.names() or TASKS.load(held["task"]) is not type(task):
         mine = task_name(task)
         raise UserError(f"{path} holds demonstrations of {held['task']}, not of {mine}: give a dataset of {mine}.")
-    then = {**_settings(type(task)())["motion"], **held["settings"].get("motion", {})}
-    for key, now in _settings(task)["motion"].items():
+    then = {**settings_of(type(task)())["motion"], **held["settings"].get("motion", {})}
+    for key, now in settings_of(task)["motion"].items():
         if then[key] != now:
             raise UserError(
                 f"{path} was recorded with motion.{key} {then[key]}, and {now} is required: its actions mean other"
                 f" motions; train with task_settings.motion.{key} {then[key]}, or give another dataset."
             )
-
-
-def write_metadata(path: Path, name: str, task: ArmTask) -> None:
-    """Write a dataset's task file, if there is none yet."""
-    if _read(path) is None:
-        text = json.dumps({"version": VERSION, "task": name, "settings": _settings(task)}, indent=2)
-        write_atomically(path / TASK_FILE, text + "\n", what="the demonstrations'")
-
-
-def copy_metadata(path: Path, to: Path) -> None:
-    """Copy the task file of the dataset at ``path`` to the dataset ``to``, if there is one."""
-    if (held := _read(path)) is not None:
-        write_atomically(to / TASK_FILE, json.dumps(held, indent=2) + "\n", what="the demonstrations'")
-
-
-def recorded_task(path: Path) -> str | None:
-    """Return the name of a dataset's task; None: it has no task file."""
-    held = _read(path)
-    return None if held is None else str(held["task"])
 
 
 def read_metadata(dataset: Dataset, robot: str = "") -> DatasetTask:
@@ -229,7 +193,7 @@ def read_metadata(dataset: Dataset, robot: str = "") -> DatasetTask:
     Raises:
         UserError: The task file is missing or unknown here, or the robot differs.
     """
-    held = _read(dataset.path)
+    held = read_task_file(dataset.path)
     if held is None:
         raise UserError(
             f"{dataset.path} has no {TASK_FILE}: it was not recorded by rlstack demo record, so its task is unknown."
@@ -261,12 +225,6 @@ def _recorded_with(dataset: Dataset, robot: str) -> Manipulator:
             " --robot FILE."
         )
     return arm
-
-
-def _settings(task: ArmTask) -> dict[str, Any]:
-    """Return a task's settings after a round trip through JSON."""
-    plain: dict[str, Any] = json.loads(json.dumps(schema.to_data(task)))
-    return plain
 
 
 def picture_feature(signal: str) -> str:
@@ -310,17 +268,3 @@ def _known(station: DemonstrationEnvironment) -> dict[str, int]:
         if pictures_of(station.task, station.robot)
         else {}
     )
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    try:
-        data = json.loads((path / TASK_FILE).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path / TASK_FILE} cannot be read ({error}): copy the dataset again.") from error
-    if not (isinstance(data, dict) and data.get("version") == VERSION and isinstance(data.get("settings"), dict)):
-        raise UserError(f"{path / TASK_FILE} was written by another version: use the rlstack that recorded it.")
-    if not isinstance(data.get("task"), str):
-        raise UserError(f"{path / TASK_FILE} names no task: copy the dataset again.")
-    return data

@@ -11,6 +11,7 @@ import numpy as np
 from rlstack.arrays import Array
 from rlstack.data.lerobot import DatasetWriter
 from rlstack.demonstrations import metadata
+from rlstack.demonstrations.task_file import task_description, write_task_file
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.tasks.manipulator.action_recovery import action_of
@@ -153,7 +154,7 @@ def record(
     station = DemonstrationEnvironment(task, robot, seed)
     try:
         with DatasetWriter(path, task.rate_hz, robot.name, metadata.features_of(station)) as writer:
-            metadata.write_metadata(path, name, task)
+            write_task_file(path, name, task)
             if writer.episodes:  # otherwise its first episodes would repeat
                 station.close()
                 drawn = np.random.SeedSequence((seed, writer.episodes)).generate_state(1)
@@ -183,7 +184,7 @@ def _episode(
 ) -> tuple[EpisodeResult | None, bool]:
     """Run one episode; return how it ended (None: it never began), and whether to stop."""
     station.begin()
-    described = station.instruction or metadata.task_description(station.task)
+    described = station.instruction or task_description(station.task)
     acted: DemonstrationStep | None = None
     while True:
         choice = decide(station)

@@ -167,14 +167,21 @@ def read_recording(
             rows[topic].values.append(values)
         notes = [f"{sentence} What lies before counts." for sentence in bag.damage]
     for topic in sorted(needed):
-        if len(rows[topic].values) < 2:
+        if len(rows[topic].values) < _least(topic):
             raise UserError(f"{path} has no messages on {space}/{topic} that say anything.")
-    tracks, said = _on_one_clock({t: r for t, r in rows.items() if len(r.values) > 1}, clock, wanted, path, ticks)
+    tracks, said = _on_one_clock(
+        {t: r for t, r in rows.items() if len(r.values) >= _least(t)}, clock, wanted, path, ticks
+    )
     recorded = Recorded(path, tracks, (*notes, *said))
     if recorded.tracks[clock].time_s[-1] < shortest_s:
         has = f"{recorded.tracks[clock].time_s[-1]:.1f} s of {space}/{clock}"
         raise UserError(f"{path} has {has}, and at least {shortest_s:g} s are needed. {' '.join(notes)}".strip())
     return recorded
+
+
+def _least(topic: str) -> int:
+    """Return the least number of a topic's messages: one that holds says something alone."""
+    return 1 if topic in topics.LATCHED else 2
 
 
 def _namespace(given: str, topic: str, topics: Collection[str], path: Path) -> str:
@@ -231,7 +238,8 @@ def _on_one_clock(
         arrived = np.array(found.received_ns, dtype=np.int64)
         at = np.array(found.stamp_ns, dtype=np.int64)
         later = np.interp(arrived, received, ahead)
-        if (at > 0).any() and stamped:
+        held = topic in topics.LATCHED  # from whenever it came: its sender may have another clock
+        if (at > 0).any() and stamped and not held:
             seconds = (at - first) / NANOSECONDS
             apart = (arrived - at) / NANOSECONDS - later
             offset = float(np.median(apart))
@@ -265,7 +273,7 @@ def _on_one_clock(
                     )
         else:
             seconds = (arrived - first) / NANOSECONDS - later
-            if topic != clock or not stamped:
+            if not held and (topic != clock or not stamped):
                 notes.append(f"{topic} has no stamps: its times are those of its receipt.")
         tracks[topic] = _sorted(topic, seconds, found.values, tuple(wanted[topic]))
     return tracks, notes

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rlstack.data.bags import Recording, open_bag
 from rlstack.demonstrations.from_bag import check_senses, convert
-from rlstack.demonstrations.metadata import task_name
+from rlstack.demonstrations.task_file import task_name
 
 _FILES = (".mcap", ".db3")
 _OF_A_BAG = "metadata.yaml"

@@ -21,7 +21,8 @@ from torch import Tensor
 
 from rlstack.data.lerobot import ACTION, Dataset, Feature, check_fits, image
 from rlstack.data.lerobot.statistics import Statistics
-from rlstack.demonstrations.metadata import COMMAND, STATE, check_learned, task_name
+from rlstack.demonstrations.metadata import COMMAND, STATE, check_learned
+from rlstack.demonstrations.task_file import task_name
 from rlstack.errors import UserError
 from rlstack.interfaces.image_reader import is_image
 from rlstack.interfaces.kind_signals import shape_of

@@ -6,7 +6,6 @@ Arms have datasets of their own, which hold the sensors' signals and serve other
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,27 +14,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rlstack import schema
 from rlstack.data.lerobot import ACTION, Dataset, DatasetWriter, Feature, check_fits, number, vector
-from rlstack.demonstrations.metadata import (
-    DONE,
-    OBSERVATION,
-    REWARD,
-    SUCCESS,
+from rlstack.demonstrations.metadata import DONE, OBSERVATION, REWARD, SUCCESS, TERMINATED
+from rlstack.demonstrations.task_file import (
     TASK_FILE,
-    TERMINATED,
-    VERSION,
+    read_task_file,
+    settings_of,
+    task_description,
     task_name,
+    write_task_file,
 )
 from rlstack.errors import UserError
-from rlstack.files import write_atomically
 from rlstack.tasks.core.learning_environment import GoalStep
+from rlstack.tasks.core.pipeline import Pipeline
 from rlstack.training.hindsight_replay import Rows, went_on
 
 
-def features_of(environment: Any) -> dict[str, Feature]:
+def features_of(pipeline: Pipeline) -> dict[str, Feature]:
     """Return the features of a frame: observation (columns,), action (actions,) in -1..1, reward and outcome."""
-    pipeline = environment.pipeline
     columns = [f"{row.name}.{k}" for row in pipeline.table() for k in range(row.size)]
     outcome = {SUCCESS: number("bool"), DONE: number("bool"), TERMINATED: number("bool")}
     actions = [f"action.{k}" for k in range(pipeline.action_size)]
@@ -60,10 +56,8 @@ def record_episodes(
     task, count = environment.task, environment.count
     going: list[list[dict[str, Any]]] = [[] for _ in range(count)]
     left = round(seconds * task.rate_hz)
-    described = (type(task).__doc__ or type(task).__name__).splitlines()[0]
-    with DatasetWriter(out, task.rate_hz, robot or environment.robot.name, features_of(environment)) as writer:
-        text = json.dumps({"version": VERSION, "task": task_name(task), "settings": schema.to_data(task)}, indent=2)
-        write_atomically(out / TASK_FILE, text + "\n", what="the episodes'")
+    with DatasetWriter(out, task.rate_hz, robot or environment.robot.name, features_of(environment.pipeline)) as writer:
+        write_task_file(out, task_name(task), task)
         environment.restart(torch.arange(count))
         seen = environment.observe()[0].clone()
         while left > 0:
@@ -77,7 +71,7 @@ def record_episodes(
                 for frame in frames:
                     writer.add_frame(frame)
                 if frames:
-                    writer.end_episode(described)
+                    writer.end_episode(task_description(task))
             seen = result.actor.clone()
         return int(writer.episodes)
 
@@ -107,8 +101,8 @@ def recorded_episodes(path: Path, environment: Any, chosen: Callable[[Dataset], 
     Raises:
         UserError: The dataset is of another robot, rate, task or observation, or its rewards have other weights.
     """
-    _check_task(path, environment.task)
-    held, features = Dataset(path), features_of(environment)
+    check_task(path, environment.task)
+    held, features = Dataset(path), features_of(environment.pipeline)
     wanted = (environment.robot.name, environment.task.rate_hz, features)
     check_fits((held.robot_type, held.fps, held.features), wanted, str(path))
     return [_steps(held.read(episode, list(features))) for episode in chosen(held)]
@@ -133,18 +127,14 @@ def _steps(frames: Mapping[str, np.ndarray]) -> list[Rows]:
     return steps
 
 
-def _check_task(path: Path, task: Any) -> None:
-    try:
-        held = json.loads((path / TASK_FILE).read_text(encoding="utf-8"))
-        name, reward = held["task"], held["settings"].get("reward")
-    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
-        raise UserError(
-            f"{path / TASK_FILE} cannot be read ({type(error).__name__}: {error}): give a dataset of this task's"
-            " episodes."
-        ) from error
-    if name != (mine := task_name(task)):
-        raise UserError(f"{path} holds episodes of {name}, not of {mine}: give a dataset of {mine}.")
-    now = json.loads(json.dumps(schema.to_data(task))).get("reward")
+def check_task(path: Path, task: Any) -> None:
+    """Refuse a dataset of another task, or whose rewards have other weights; raises ``UserError``, which says which."""
+    held, mine = read_task_file(path), task_name(task)
+    if held is None:
+        raise UserError(f"{path / TASK_FILE} cannot be read: give a dataset of this task's episodes.")
+    if held["task"] != mine:
+        raise UserError(f"{path} holds episodes of {held['task']}, not of {mine}: give a dataset of {mine}.")
+    reward, now = held["settings"].get("reward"), settings_of(task).get("reward")
     if now != reward:
         changed = [key for key in now or {} if not isinstance(reward, dict) or reward.get(key) != now[key]]
         raise UserError(

@@ -55,6 +55,7 @@ class NavigationTask(BaseTask):
         "goal_position",
         "goal_orientation",
     )
+    judge_class = "rlstack.tasks.wheeled_base.recorded_judge:NavigationJudge"
     verified_on = ("clutter",)
     # not worse than the tuned local planner beyond chance, and in at most 1.1 times its time
     bounds = Bounds(at_least={"success": 0.95, "lead_high": 0.0}, at_most={"collided": 0.03, "time_ratio": 1.1})

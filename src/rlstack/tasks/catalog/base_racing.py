@@ -86,6 +86,7 @@ class RacingTask(Task):
 
     kind = "wheeled_base"
     environment_class = "rlstack.tasks.wheeled_base.racing.environment:RacingEnvironment"
+    judge_class = "rlstack.tasks.wheeled_base.racing.recorded_judge:RacingJudge"
     inputs = ("scan", "linear_velocity", "angular_velocity")
     outputs = ("twist",)
     differentiable = True

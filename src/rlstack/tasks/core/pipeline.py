@@ -124,6 +124,10 @@ class Pipeline(nn.Module):
         """Return the command (batch, actions) in SI units for a clipped action; ``inputs`` as prepared."""
         return self.minimum + (action + 1.0) * (0.5 * (self.maximum - self.minimum))
 
+    def action_of(self, command: Tensor, inputs: Tensors) -> Tensor:
+        """Return the clipped action (batch, actions) whose command is nearest to one of someone else's."""
+        return self.clip((command - self.minimum) * (2.0 / (self.maximum - self.minimum)) - 1.0)
+
     def remember(self, inputs: Tensors, memory: Tensors, action: Tensor) -> dict[str, Tensor]:
         """Return all memory after a clipped ``action``; ``inputs`` as prepared for the observation."""
         after: dict[str, Tensor] = {}

@@ -98,6 +98,12 @@ class FusedStep(ABC):
         return Kernel(self._act_and_park if self.parks_lost else self._act, self._acted(), device=self.device)
 
     @cached_property
+    def judge(self) -> Kernel:
+        """``reward``, its ``terms`` and ``lost`` of a step taken elsewhere, to ``next_state`` and ``next_memory``."""
+        led_to = {"next_state": self.state_width, "next_memory": self.memory_width}
+        return Kernel(self._judge, {**self.inputs, "action": self.pipeline.action_size, **led_to}, device=self.device)
+
+    @cached_property
     def cycle(self) -> Kernel:
         """The outputs of ``act``, and the ``actor`` observation after it, from ``next_noise`` and so on."""
         return Kernel(self._cycle, self._cycled(), device=self.device)
@@ -181,6 +187,10 @@ class FusedStep(ABC):
     def _act_and_park(self, **rows: Rows) -> dict[str, Rows]:
         made = self._act(**rows)
         return {**made, "next_state": where(made["lost"][0], self._parked(rows), made["next_state"])}
+
+    def _judge(self, **rows: Rows) -> dict[str, Rows]:
+        memory, after = (self.unpack_memory(rows[name]) for name in ("memory", "next_memory"))
+        return self._scored(rows["next_state"], clip(rows["action"], -1.0, 1.0), memory, after, rows)
 
     def _cycle(self, **rows: Rows) -> dict[str, Rows]:
         made = self._act_and_park(**rows)

@@ -23,6 +23,8 @@ class Task:
     """The kind of robot, as in robot files."""
     environment_class: ClassVar[str]
     """``module:Class`` of its training environment, which is imported only for training."""
+    judge_class: ClassVar[str] = ""
+    """``module:Class`` of what gives recorded steps their rewards; empty: nothing does."""
     rate_hz: float
     """Control rate."""
     episode_s: float
@@ -76,6 +78,20 @@ class Task:
         """Return N copies of the task for training, a :class:`.learning_environment.LearningEnvironment`."""
         made = pkgutil.resolve_name(self.environment_class)
         return made(self.fitted(robot), robot, pipeline, count, device=device, seed=seed)
+
+    def judge(self, robot: Any, pipeline: Any, world: Any) -> Any:
+        """Return what gives steps recorded in a world their rewards, a :class:`.recorded_judge.RecordedJudge`.
+
+        Raises:
+            UserError: Nothing does, or the world is not of the task's kind.
+        """
+        if not self.judge_class:
+            raise UserError(
+                f"Recordings of {type(self).__module__.rpartition('.')[2]} have no rewards: none are computed for this"
+                " task yet."
+            )
+        made = pkgutil.resolve_name(self.judge_class)
+        return made(self.fitted(robot), robot, pipeline, world)
 
     def weighted(self, terms: Mapping[str, Term]) -> dict[str, tuple[float, Term]]:
         """Return ``{name: (weight, term)}`` of the terms whose weight in :attr:`reward` is not 0."""

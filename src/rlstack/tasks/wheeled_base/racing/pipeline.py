@@ -106,3 +106,10 @@ class RacingPipeline(Pipeline):
         """Return the twist (batch, 2), m/s and rad/s."""
         speed, bend = self.driving.commanded(inputs, action)
         return torch.stack([speed, speed * bend], dim=-1)
+
+    def action_of(self, command: Tensor, inputs: Tensors) -> Tensor:
+        """Return the action (batch, 2) of a twist (batch, 2); one that stands counts as the slowest."""
+        driving, speed = self.driving, command[:, 0]
+        bend = torch.where(speed.abs() > 1e-6, command[:, 1] / speed, torch.zeros_like(speed))
+        change = (speed - inputs["base_speed"]) / driving.change_m_s
+        return self.clip(torch.stack([change, bend / driving.bend_1_m], dim=-1))
