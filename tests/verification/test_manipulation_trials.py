@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -209,6 +210,26 @@ def test_motions_of_the_tool_are_found_from_commands() -> None:
         done = station.act(found).command
         np.testing.assert_allclose(done, command[0].numpy(), atol=1e-4)
     station.close()
+
+
+def test_commands_for_drives_of_another_stiffness_are_motions_of_the_task() -> None:
+    """Their targets make up for another sag, which is no other setting of the task; a slower task is one."""
+    so100: Any = load_robot("so100")
+    joints = [replace(joint, stiffness_n_m_per_rad=1.3 * joint.stiffness_n_m_per_rad) for joint in so100.joints]
+    stiffer, task = replace(so100, joints=tuple(joints)), ReachTask()
+    slower = replace(task, motion=replace(task.motion, speed_m_s=0.2 * task.motion.speed_m_s))
+    off: dict[str, list[float]] = {"stiffer": [], "slower": []}
+    for name, arm, own in (("stiffer", stiffer, task), ("slower", so100, slower)):
+        station, theirs = DemonstrationEnvironment(own, arm, 3), DemonstrationEnvironment(task, so100, 3)
+        for _ in range(4):
+            for one in (station, theirs):
+                one.begin()
+            seen = {n: torch.from_numpy(a.astype(np.float32)) for n, a in theirs.environment.senses().items()}
+            fastest = torch.ones(1, theirs.pipeline.action_size)
+            off[name].append(action_of(station, theirs.pipeline.command(fastest, seen)[0].numpy().astype(float))[1])
+        for one in (station, theirs):
+            one.close()
+    assert max(off["stiffer"]) < 1e-3 < 1e-2 < max(off["slower"])
 
 
 def test_a_gripper_at_an_end_of_its_range_is_found_to_leave_it() -> None:

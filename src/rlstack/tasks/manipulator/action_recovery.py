@@ -34,12 +34,14 @@ class RecoveredActions(NamedTuple):
 def action_of(station: DemonstrationEnvironment, command: Array) -> tuple[Array, float]:
     """Return the action (actions,) in -1..1 for a joint command (joints,) rad or m, and its error, rad or m.
 
-    If several actions fit, as at a limit, it is the smallest one.
+    If several actions fit, as at a limit, it is the smallest one. The error counts beyond what the arm sags: a command
+    for drives of another stiffness makes up for more or less of that.
     """
     pipeline, seen = station.pipeline, station.environment.senses()
     prepared = {name: torch.from_numpy(array.astype(np.float32)) for name, array in seen.items()}
     action, left = _nearest(pipeline, prepared, command, lambda commands, _: commands)
-    return action, float(np.abs(left).max())
+    sags = float(np.abs(seen["sag"]).max()) if pipeline.sags else 0.0
+    return action, max(float(np.abs(left).max()) - sags, 0.0)
 
 
 def recover_actions(
