@@ -243,7 +243,11 @@ def _cut(
     for k in range(len(usable)):
         lost, arrived = bool(judged.lost[k]), bool(judged.arrived[k])
         if usable[k] and not over:
-            frame = {OBSERVATION: observed[k].numpy(), ACTION: action[k].numpy(), REWARD: np.float32(judged.reward[k])}
+            frame: dict[str, Any] = {
+                OBSERVATION: observed[k].numpy(),
+                ACTION: action[k].numpy(),
+                REWARD: np.float32(judged.reward[k]),
+            }
             frame |= {SUCCESS: arrived and not lost, DONE: False, TERMINATED: lost or arrived}
             frames.append(frame)
         if not usable[k] or lost or arrived or changed[k] or len(frames) == most:

@@ -136,7 +136,8 @@ def check_task(path: Path, task: Any) -> None:
         raise UserError(f"{path} holds episodes of {held['task']}, not of {mine}: give a dataset of {mine}.")
     reward, now = held["settings"].get("reward"), settings_of(task).get("reward")
     if now != reward:
-        changed = [key for key in now or {} if not isinstance(reward, dict) or reward.get(key) != now[key]]
+        weights: dict[str, Any] = now or {}
+        changed = [key for key in weights if not isinstance(reward, dict) or reward.get(key) != weights[key]]
         raise UserError(
             f"{path} was recorded with other weights of the reward ({', '.join(changed) or 'reward'}): train with"
             f" those of {path / TASK_FILE}."

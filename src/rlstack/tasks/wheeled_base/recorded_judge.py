@@ -28,7 +28,8 @@ CONTACT_M = 0.01
 
 def base_states(judge: RecordedJudge, signals: Signals, period_s: float) -> Tensor:
     """Return the state rows of a base's moments; see :meth:`.RecordedJudge.states`."""
-    return torch.from_numpy(recorded_states(*(signals[name].double().numpy() for name in judge.motion), period_s))
+    place, orientation, linear, angular = (signals[name].double().numpy() for name in judge.motion)
+    return torch.from_numpy(recorded_states(place, orientation, linear, angular, period_s))
 
 
 class NavigationJudge(RecordedJudge):
