@@ -104,7 +104,7 @@ def test_starts_of_trials_teach_where_things_are_and_no_action(tmp_path: Path) -
     assert np.corrcoef(across, replay.places[:, 0, 0, 0])[0, 1] > 0.9, "places are of the images beside them"
     assert replay.inside.sum() == 0.0 and replay.images(np.arange(4)).float().std() > 0.0
     assert one.iterate(0.5).scalars.keys() == {f"loss/{name}" for name in LOSSES}
-    demonstrations.record_stills(one.environment, one.policy, tmp_path, 9)  # they are there
+    demonstrations.record_stills(one.environment, one.policy, stills, 9)  # they are there
     assert len(demonstrations.ChunkReplay([stills], one.policy)) == len(replay)
     with pytest.raises(ValueError, match="stills"):
         replace(SFT, stills=9, labels=0.0)
@@ -339,7 +339,7 @@ def test_one_policy_learns_the_whole_suite_and_goes_on_by_trying(tmp_path: Path)
         assert after.algorithm_settings.network == shown.algorithm_settings.network
     task = replace(shown.task_settings, kinds=("pick",))
     small = replace(SMALL, points=3, looks=3)
-    few = {"network": small, "demonstrations": 2, "stills": 4, "batch": 8, "told": 1, "told_batch": 8}
+    few = {"network": small, "demonstrations": 2, "stills": 4, "batch": 8, "told": 1, "told_batch": 8, "processes": 1}
     one = VLASFT(replace(shown.algorithm_settings, **few), environment(task=task))
     one.open(tmp_path)
     scalars = one.iterate(0.5).scalars
@@ -404,8 +404,8 @@ def test_refuses_to_tell_what_a_network_does_not_see_or_a_task_does_not_know() -
         VLADAggerSettings(blind=0.5)
     with pytest.raises(ValueError, match="blind: 1 is not allowed without fixed_eyes: true and looks"):
         VLAPPOSettings(blind=1.0, fixed_eyes=True)
-    with pytest.raises(ValueError, match="told: 1 is not allowed with processes"):
-        VLASFTSettings(told=1, processes=2)
+    with pytest.raises(ValueError, match="told: 1 is not allowed with accumulated: 2: set it to 1"):
+        VLASFTSettings(told=1, accumulated=2)
 
 
 def test_groups_begin_alike() -> None:

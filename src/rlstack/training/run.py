@@ -277,10 +277,11 @@ class _Run:
 
     def open(self) -> None:
         """Write the initial state of learning to the folder."""
+        before = children_cpu_s()
         if isinstance(self.algorithm, UsesFolder):
             self.algorithm.open(self.folder)
         self.others_s = children_cpu_s()
-        self.setup_cpu_seconds = time.process_time()
+        self.setup_cpu_seconds = time.process_time() + self.others_s - before
         if not self.iteration:
             if self.recipe.fine_tuned_from is not None and self.evaluates:
                 self._evaluate()  # no fine-tuning ends with a policy that is worse than the one before

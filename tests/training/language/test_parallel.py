@@ -48,18 +48,18 @@ def test_two_processes_learn_as_one_with_the_double_batch(tmp_path: Path) -> Non
     learner = Supervised(settings, actor, generator)
     alone = Supervised(settings, copy.deepcopy(actor), torch.Generator())
     shown = demonstrations(tmp_path / "chunks", actor)
-    workers = Workers(2, learner, shown, 0)
+    workers = Workers(2, learner, shown, 0, tmp_path / "logs")
     begun = generator.get_state()
     try:
-        workers.begin(UPDATES, 0.5, generator)
+        workers.begin(UPDATES, 0, 0.5, generator)
         own = lessons(shown, BATCH, generator)
         for _ in range(UPDATES):
             learner.update(own, 0.5)
-        for process in workers.processes:
-            process.kill()
-            process.join()
+        for one in workers.processes:
+            one.process.kill()
+            one.process.wait()
         with pytest.raises(UserError, match="exited unexpectedly"):
-            workers.begin(1, 0.5, torch.Generator())
+            workers.begin(1, 0, 0.5, torch.Generator())
         with pytest.raises(RuntimeError, match="gloo"):  # as where one ends within an update
             learner.update(own, 0.5)
     finally:

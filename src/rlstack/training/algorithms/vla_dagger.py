@@ -31,6 +31,8 @@ from rlstack.training.language.supervised import Known, Lesson, Supervised, Supe
 from rlstack.training.run_files import RECIPE
 from rlstack.training.run_folder import recipe_of
 
+_STILL = 0.5
+"""Share of stills in what was shown, if there are any beside others."""
 _GUESSED_BY = 1024
 """Largest number of own chunks by which the first guess of labels is found."""
 
@@ -110,8 +112,8 @@ class VLADAgger(FineTuning):
             self.unseen = Corrections(self.environment, self.policy, settings.capacity, folder, images=False)
         shown = shown_by(settings.pretrained)
         if settings.demonstrated and shown:
-            stills = [place.name == demonstrations.STILLS for place in shown]
-            self._shown = demonstrations.ChunkReplay(shown, self.policy, _weights(stills))
+            weights = demonstrations.weights_of(shown, _STILL)
+            self._shown = demonstrations.ChunkReplay(shown, self.policy, weights)
         elif self._had_shown:
             raise UserError(
                 f"algorithm_settings: pretrained: the demonstrations of {settings.pretrained} are gone, from which this"
@@ -245,19 +247,13 @@ def shown_by(run: str) -> list[Path]:
     """Return the folders of demonstrations, stills and corrections of a run, and of those that it went on from."""
     found = list[Path]()
     while run and Path(run).is_dir():
-        names = (demonstrations.FOLDER, demonstrations.STILLS, corrections.FOLDER)
-        before = [Path(run) / name for name in names]
+        names = (demonstrations.FOLDER, demonstrations.STILLS)
+        before = [place for name in names for place in demonstrations.places_of(Path(run), name)]
+        before.append(Path(run) / corrections.FOLDER)
         found += [one for one in before if (one / SPEC_FILE).is_file()]
         whole = (Path(run) / RECIPE).is_file()
         run = getattr(recipe_of(Path(run)).algorithm_settings, "pretrained", "") if whole else ""
     return found
-
-
-def _weights(stills: list[bool]) -> list[float]:
-    """Return the shares of folders in what was shown: half of it are stills, if there are any beside others."""
-    if all(stills) or not any(stills):
-        return []
-    return [0.5 / (sum(stills) if still else len(stills) - sum(stills)) for still in stills]
 
 
 ALGORITHM = VLADAgger

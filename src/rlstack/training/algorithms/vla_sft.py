@@ -7,7 +7,6 @@ The policy plans chunks of actions (Zhao et al., arXiv 2304.13705) as tokens, by
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,18 +21,25 @@ from rlstack.training.algorithm import Actor, IterationResult
 from rlstack.training.algorithms.bc import checked_losses
 from rlstack.training.language.actor import LanguageActor, layout_of
 from rlstack.training.language.demonstrations import (
+    FOLDER,
+    STILLS,
     ChunkReplay,
     check_told,
     copy_chunks,
     labels_size,
     lessons,
-    open_chunks,
     parts_of,
+    place_of,
+    record_chunks,
     record_stills,
+    told_lessons,
+    weights_of,
 )
 from rlstack.training.language.parallel import Workers
+from rlstack.training.language.recording_processes import RecordingProcesses
 from rlstack.training.language.strays import Disturbance
-from rlstack.training.language.supervised import Lesson, Supervised, SupervisedSettings
+from rlstack.training.language.supervised import Supervised, SupervisedSettings
+from rlstack.training.run_files import WORKERS
 
 _UPDATES = 10
 """Updates in an iteration."""
@@ -60,7 +66,8 @@ class VLASFTSettings(SupervisedSettings):
     """Starts of further trials, of which only labels and places are learned, in two fifths of each batch: more
     sentences, things and appearances than demonstrations have, for a picture each."""
     processes: int = value(1, at_least=1)
-    """Processes that learn together, each with batches of its own, whose gradients are averaged."""
+    """Processes that record demonstrations and learn together. Each records its share with ``envs`` robots of its own,
+    and learns from batches of its own; gradients are averaged."""
 
     def __post_init__(self) -> None:
         parts_of(self.dataset)
@@ -70,8 +77,8 @@ class VLASFTSettings(SupervisedSettings):
             )
         if self.stills and not self.labels:
             raise ValueError(f"stills: {self.stills} is not allowed with labels: 0, which are all that they teach.")
-        if self.told and (self.processes > 1 or self.accumulated > 1):
-            raise ValueError(f"told: {self.told} is not allowed with processes or accumulated: set both to 1.")
+        if self.told and self.accumulated > 1:
+            raise ValueError(f"told: {self.told} is not allowed with accumulated: {self.accumulated}: set it to 1.")
         if self.told and self.dataset:
             raise ValueError(f"told: {self.told} is not allowed with dataset, in which nobody knows where things are.")
 
@@ -106,19 +113,20 @@ class VLASFT:
     def open(self, folder: Path | None) -> None:
         """Open the demonstrations in a run's folder; existing ones are reused."""
         settings = self.settings
+        processes = settings.processes if folder is not None else 1  # others know the run by its folder
         if folder is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="rlstack-chunks-")
             folder = Path(self._temporary.name)
-        wanted, policy = settings.demonstrations, self.policy
+        self._logs = folder / WORKERS
         if settings.dataset:
-            self._shown = copy_chunks(self.environment, policy, folder, wanted, settings.dataset)
+            self._shown = copy_chunks(self.environment, self.policy, folder, settings.demonstrations, settings.dataset)
         else:
-            noise = Disturbance(settings.stray, settings.kicks)
-            drawing = torch.Generator().manual_seed(torch.initial_seed() % 2**63)  # resuming draws batches as before
-            self._shown = open_chunks(self.environment, policy, folder, wanted, noise, drawing)
-        if settings.stills:
-            places = [*self._shown.folders, record_stills(self.environment, policy, folder, settings.stills)]
-            self._shown = ChunkReplay(places, policy, (1.0 - _STILL, _STILL))
+            recording = RecordingProcesses(folder, processes)
+            try:
+                places = [*self.record(folder, 0, processes), *recording.wait()]
+            finally:
+                recording.close()
+            self._shown = ChunkReplay(places, self.policy, weights_of(places, _STILL))
         if not self._begun:
             normalise(self.policy, self._shown)
 
@@ -128,36 +136,42 @@ class VLASFT:
             self.open(None)
         assert self._shown is not None
         self._begun = True
-        drawn = lessons(self._shown, self.settings.batch, self.generator)
-        losses = {**means(self._updated(drawn, done)), **means(self._told(done), "told_")}
-        return IterationResult(0.0, 0.0, checked_losses(losses))
-
-    def _told(self, done: float) -> list[dict[str, Tensor]]:
-        """Update the policy by what the simulator tells; return the losses."""
         settings, shown = self.settings, self._shown
-        assert shown is not None
-
-        def drawn() -> Iterator[Lesson]:
-            while True:
-                yield shown.told(settings.told_batch, settings.told_error, self.generator)
-
-        return [self.learner.update(drawn(), done, told=True) for _ in range(settings.told * _UPDATES)]
-
-    def _updated(self, drawn: Iterator[Lesson], done: float) -> list[dict[str, Tensor]]:
-        """Update the policy some times, with the other processes if there are some; return the losses."""
-        processes = self.settings.processes
-        if processes > 1 and self._workers is None:
-            assert self._shown is not None
-            self._workers = Workers(processes, self.learner, self._shown, labels_size(self.environment))
-        if self._workers is None:
-            return [self.learner.update(drawn, done) for _ in range(_UPDATES)]
-        self._workers.begin(_UPDATES, done, self.generator)
+        drawn, told = lessons(shown, settings.batch, self.generator), told_lessons(shown, settings, self.generator)
         try:
-            return [self.learner.update(drawn, done) for _ in range(_UPDATES)]
+            self._begin_others(done)
+            made = [self.learner.update(drawn, done) for _ in range(_UPDATES)]
+            more = [self.learner.update(told, done, told=True) for _ in range(settings.told * _UPDATES)]
         except RuntimeError as error:
-            if "gloo" not in str(error).lower():
+            if self._workers is None or "gloo" not in str(error).lower():
                 raise
             raise self._workers.ended() from error
+        return IterationResult(0.0, 0.0, checked_losses({**means(made), **means(more, "told_")}))
+
+    def record(self, folder: Path, rank: int, size: int) -> list[Path]:
+        """Record a share of the demonstrations; see :class:`.RecordsShares`."""
+        settings, policy = self.settings, self.policy
+        wanted, stills = (share_of(whole, rank, size) for whole in (settings.demonstrations, settings.stills))
+        places = [place_of(folder, FOLDER, rank)]
+        if wanted:
+            noise = Disturbance(settings.stray, settings.kicks)
+            drawing = torch.Generator().manual_seed(torch.initial_seed() % 2**63)  # resuming draws batches as before
+            record_chunks(self.environment, policy, places[0], wanted, noise, drawing)
+        if stills:
+            places.append(place_of(folder, STILLS, rank))
+            record_stills(self.environment, policy, places[1], stills)
+        return places if wanted else places[1:]
+
+    def _begin_others(self, done: float) -> None:
+        """Begin an iteration in the other processes, if there are some."""
+        processes = self.settings.processes
+        if processes == 1:
+            return
+        if self._workers is None:
+            assert self._shown is not None
+            labels = labels_size(self.environment)
+            self._workers = Workers(processes, self.learner, self._shown, labels, self._logs)
+        self._workers.begin(_UPDATES, self.settings.told * _UPDATES, done, self.generator)
 
     def close(self) -> None:
         """End the other processes."""
@@ -181,6 +195,11 @@ class VLASFT:
         """Restore the state that :meth:`state_dict` returned."""
         self.learner.load_state_dict(state["learner"])
         self._begun = state["begun"]
+
+
+def share_of(whole: int, rank: int, size: int) -> int:
+    """Return how many of a number of things one of several processes gets."""
+    return whole // size + (rank < whole % size)
 
 
 def means(losses: list[dict[str, Tensor]], prefix: str = "") -> dict[str, float]:

@@ -34,10 +34,13 @@ from rlstack.training.language.strays import Disturbance, Strays
 from rlstack.training.language.supervised import Known, Lesson, SupervisedSettings
 
 FOLDER = "chunks"
-"""Folder of demonstrations in a run's folder."""
+"""Folder of demonstrations in a run's folder; see :func:`place_of`."""
 
 STILLS = "stills"
-"""Folder of starts of trials, of which there is an image each and no action, in a run's folder."""
+"""Folder of starts of trials, of which there is an image each and no action, in a run's folder, likewise."""
+
+_OF_PROCESS = "-of-process-"
+"""What follows the name of a folder that a further process recorded."""
 
 LABELS = ("object_offset", "goal_offset")
 """What only a simulator knows, and a network may learn to see; see ``privileged_table``."""
@@ -130,6 +133,35 @@ def lessons(shown: ChunkReplay, size: int, generator: torch.Generator) -> Iterat
         yield shown.lesson(size, generator)
 
 
+def told_lessons(shown: ChunkReplay, settings: SupervisedSettings, generator: torch.Generator) -> Iterator[Lesson]:
+    """Yield random chunks with what a simulator tells in place of images."""
+    while True:
+        yield shown.told(settings.told_batch, settings.told_error, generator)
+
+
+def place_of(folder: Path, name: str, rank: int) -> Path:
+    """Return where one of several processes records something in a run's folder."""
+    return folder / (f"{name}{_OF_PROCESS}{rank}" if rank else name)
+
+
+def places_of(folder: Path, name: str) -> list[Path]:
+    """Return where processes have recorded something in a run's folder."""
+    return [folder / name, *sorted(folder.glob(f"{name}{_OF_PROCESS}*"))]
+
+
+def weights_of(places: Sequence[Path], still: float) -> list[float]:
+    """Return the shares of folders among drawn chunks: ``still`` is that of stills; empty if all or none are stills.
+
+    Recordings of the same kind share alike, and so do the processes that recorded one.
+    """
+    kinds = [place.parent / place.name.split(_OF_PROCESS)[0] for place in places]
+    stills = {kind for kind in kinds if kind.name == STILLS}
+    if len(stills) in (0, len(set(kinds))):
+        return []
+    parts = {True: still / len(stills), False: (1.0 - still) / (len(set(kinds)) - len(stills))}
+    return [parts[kind in stills] / kinds.count(kind) for kind in kinds]
+
+
 def chunk_spec(
     layout: Layout,
     chunk: int,
@@ -159,15 +191,15 @@ def spec_of(environment: Any, actor: LanguageActor, capacity: int, lanes: int = 
     return chunk_spec(layout, actor.chunk, actor.actions, labels_size(environment), capacity, things, lanes)
 
 
-def open_chunks(
-    environment: Any, actor: LanguageActor, folder: Path, wanted: int, noise: Disturbance, generator: torch.Generator
-) -> ChunkReplay:
-    """Return demonstrations of the task's scripted expert in a run's folder; existing ones are reused.
+def record_chunks(
+    environment: Any, actor: LanguageActor, place: Path, wanted: int, noise: Disturbance, generator: torch.Generator
+) -> None:
+    """Record demonstrations of the task's scripted expert, as far as they are not there.
 
     Args:
         environment: Environment of the demonstrations.
         actor: Gives their layout and chunk.
-        folder: The run's folder.
+        place: Where they are kept.
         wanted: Number of successful episodes.
         noise: What disturbs the expert.
         generator: Draws the noise.
@@ -176,19 +208,18 @@ def open_chunks(
         UserError: The expert seldom succeeds, or existing demonstrations have another layout.
     """
     each_takes = -(-environment.task.steps // actor.chunk) + 1
-    with ReplayBuffer(folder / FOLDER, spec_of(environment, actor, wanted * each_takes)) as buffer:
+    with ReplayBuffer(place, spec_of(environment, actor, wanted * each_takes)) as buffer:
         held = len(buffer.episodes())
         if held < wanted:
             _demonstrate(environment, actor, buffer, wanted, held, noise, generator)
-    return ChunkReplay([folder / FOLDER], actor)
 
 
-def record_stills(environment: Any, actor: LanguageActor, folder: Path, wanted: int) -> Path:
-    """Record starts of trials into a run's folder, unless they are there; return where they are.
+def record_stills(environment: Any, actor: LanguageActor, place: Path, wanted: int) -> None:
+    """Record starts of trials, unless they are there.
 
     They are chunks none of whose actions teaches: more scenes, sentences and appearances than demonstrations have.
     """
-    count, place = environment.count, folder / STILLS
+    count = environment.count
     lanes, nothing = np.arange(count), np.zeros((count, actor.chunk, actor.actions), np.float32)
 
     def begun() -> Rows:
@@ -204,7 +235,6 @@ def record_stills(environment: Any, actor: LanguageActor, folder: Path, wanted: 
                 buffer.add_lanes({"action": nothing, "inside": nothing[..., 0]}, begun(), lanes)
                 counting(len(buffer))
             environment.reset_all()
-    return place
 
 
 def parts_of(datasets: Sequence[str]) -> tuple[list[str], list[float]]:

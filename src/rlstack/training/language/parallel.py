@@ -6,11 +6,9 @@ Weights and optimisers are the same in all processes; so the first one's state i
 from __future__ import annotations
 
 import copy
-import multiprocessing
-import os
-import signal
 import tempfile
-from collections.abc import Iterator
+import weakref
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -18,12 +16,57 @@ from typing import Any
 import torch
 
 from rlstack.errors import UserError
-from rlstack.processes import die_with_parent
 from rlstack.training.gradient_averaging import Group
 from rlstack.training.language.actor import LanguageActor
-from rlstack.training.language.demonstrations import ChunkReplay, lessons
-from rlstack.training.language.overlap import packed, unpacked
+from rlstack.training.language.demonstrations import ChunkReplay, lessons, told_lessons
 from rlstack.training.language.supervised import Supervised, SupervisedSettings
+from rlstack.training.linked_process import Linked, last_words, receive, send, serve_linked, start_linked
+
+
+@dataclass(frozen=True)
+class Learning:
+    """What a further process learns.
+
+    Args:
+        store: File in which the processes find each other.
+        rank: Number of this process, from 1.
+        size: Number of processes.
+        threads: On which it computes.
+        settings: Of learning.
+        actor: The policy.
+        labels: Number of labels.
+        state: Of the first process's learner.
+        folders: Of demonstrations.
+        weights: Their shares.
+    """
+
+    store: Path
+    rank: int
+    size: int
+    threads: int
+    settings: SupervisedSettings
+    actor: LanguageActor
+    labels: int
+    state: dict[str, Any]
+    folders: list[Path]
+    weights: list[float]
+
+
+@dataclass(frozen=True)
+class Updates:
+    """An iteration.
+
+    Args:
+        shown: Updates from images.
+        told: Updates after these, by what a simulator tells.
+        share: Completed share of all updates.
+        seed: Of their batches.
+    """
+
+    shown: int
+    told: int
+    share: float
+    seed: int
 
 
 class Workers:
@@ -34,80 +77,84 @@ class Workers:
         learner: The learner of this one, which is joined to the group.
         shown: Demonstrations of all of them.
         labels: As of the learner.
+        logs: Folder for what they print.
     """
 
-    def __init__(self, processes: int, learner: Supervised, shown: ChunkReplay, labels: int) -> None:
+    def __init__(self, processes: int, learner: Supervised, shown: ChunkReplay, labels: int, logs: Path) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="rlstack-group-")
+        self._logs = logs
+        logs.mkdir(parents=True, exist_ok=True)
         store = Path(self._folder.name) / "store"
-        context = multiprocessing.get_context("spawn")  # threads do not survive a fork
-        self.processes, self._connections = list[Any](), list[Connection]()
+        self.processes: list[Linked] = []
+        weakref.finalize(self, _end, self.processes)
         for rank in range(1, processes):
-            ours, theirs = context.Pipe()
-            about = (learner.settings, copy.deepcopy(learner.actor), labels, shown.folders, shown.weights)
-            given = (theirs, os.getpid(), torch.get_num_threads(), (store, rank, processes), *about)
-            one = context.Process(target=_work, args=given, name=f"learner {rank}", daemon=True)
-            one.start()
-            theirs.close()
-            ours.send_bytes(packed(learner.state_dict()))
+            one = start_linked("rlstack.training.language.parallel", self._log(rank))
             self.processes.append(one)
-            self._connections.append(ours)
+            about = (rank, processes, torch.get_num_threads(), learner.settings, copy.deepcopy(learner.actor), labels)
+            send(one.connection, Learning(store, *about, learner.state_dict(), shown.folders, shown.weights))
         learner.averaged = Group(store, 0, processes)
 
-    def begin(self, updates: int, share: float, generator: torch.Generator) -> None:
-        """Begin updates in the other processes; this one has to make as many.
+    def begin(self, shown: int, told: int, share: float, generator: torch.Generator) -> None:
+        """Begin updates from images and then ``told`` ones in the other processes; this one has to make as many.
 
         Raises:
             UserError: One of them ended.
         """
-        seeds = torch.randint(2**62, (len(self._connections),), generator=generator).tolist()
-        for connection, seed in zip(self._connections, seeds):
+        seeds = torch.randint(2**62, (len(self.processes),), generator=generator).tolist()
+        for one, seed in zip(self.processes, seeds):
             try:
-                connection.send_bytes(packed({"updates": updates, "share": share, "seed": seed}))
-            except BrokenPipeError:
+                send(one.connection, Updates(shown, told, share, seed))
+            except ConnectionError:
                 raise self.ended() from None
 
     def ended(self) -> UserError:
         """Return what to say where one of them ended."""
+        ranks = enumerate(self.processes, 1)
+        gone = next((rank for rank, one in ranks if one.process.poll() is not None), 1)
         return UserError(
-            "A process of supervised learning exited unexpectedly: the message above says why, or memory ran out."
-            " Resume the run, or set processes to 1."
+            f"Process {gone} of supervised learning exited unexpectedly: {last_words(self._log(gone))} If it"
+            " was killed, memory may have run out. Resume the run, or set processes to 1."
         )
 
     def close(self) -> None:
         """End the other processes."""
-        for connection in self._connections:
-            connection.close()
-        for process in self.processes:
-            process.join()
+        _end(self.processes)
         self._folder.cleanup()
 
+    def _log(self, rank: int) -> Path:
+        return self._logs / f"learning-{rank}.txt"
 
-def _work(
-    connection: Connection,
-    parent: int,
-    threads: int,
-    place: tuple[Path, int, int],
-    settings: SupervisedSettings,
-    actor: LanguageActor,
-    labels: int,
-    folders: list[Path],
-    weights: list[float],
-) -> None:
-    """Make updates as often as asked, until the connection is closed."""
-    die_with_parent(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process handles Ctrl-C
-    torch.set_num_threads(threads)
-    generator = torch.Generator()
-    learner = Supervised(settings, actor, generator, labels)
-    learner.load_state_dict(unpacked(connection.recv_bytes()))
-    learner.averaged = Group(*place)
-    shown = ChunkReplay(folders, actor, weights)
-    drawn: Iterator[Any] = lessons(shown, settings.batch, generator)
+
+def _end(processes: list[Linked]) -> None:
+    while processes:
+        processes.pop().end()
+
+
+def _serve(connection: Connection) -> None:
+    """Make updates as often as asked."""
+    about: Learning = receive(connection)
+    torch.set_num_threads(about.threads)
+    generator, settings = torch.Generator(), about.settings
+    learner = Supervised(settings, about.actor, generator, about.labels)
+    learner.load_state_dict(about.state)
+    learner.averaged = Group(about.store, about.rank, about.size)
+    shown = ChunkReplay(about.folders, about.actor, about.weights)
+    drawn, told = lessons(shown, settings.batch, generator), told_lessons(shown, settings, generator)
     while True:
-        try:
-            asked = unpacked(connection.recv_bytes())
-        except (EOFError, ConnectionResetError):
-            return
-        generator.manual_seed(asked["seed"])
-        for _ in range(asked["updates"]):
-            learner.update(drawn, asked["share"])
+        asked: Updates = receive(connection)
+        generator.manual_seed(asked.seed)
+        for _ in range(asked.shown):
+            learner.update(drawn, asked.share)
+        for _ in range(asked.told):
+            learner.update(told, asked.share, told=True)
+
+
+def main() -> None:
+    """Learn with the process that started this one."""
+    serve_linked(_serve)
+
+
+if __name__ == "__main__":
+    from rlstack.training.language import parallel  # messages are of its classes, not of those of __main__
+
+    parallel.main()

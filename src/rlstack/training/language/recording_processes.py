@@ -1,0 +1,116 @@
+"""Further processes that record demonstrations beside a run's own, each with robots of its own and a share of them."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Protocol
+
+import torch
+
+from rlstack.errors import UserError
+from rlstack.training.elsewhere import build_elsewhere
+from rlstack.training.linked_process import Linked, last_words, receive, send, serve_linked, start_linked
+from rlstack.training.run_files import RECIPE, WORKERS
+
+
+class RecordsShares(Protocol):
+    """An algorithm that can record a share of its demonstrations."""
+
+    def record(self, folder: Path, rank: int, size: int) -> list[Path]:
+        """Record one of ``size`` shares into a run's folder, unless it is there; return where it is."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """What a further process records.
+
+    Args:
+        folder: The run's.
+        rank: Number of this process, from 1.
+        size: Number of processes.
+        threads: On which it computes.
+        seed: Of its robots.
+    """
+
+    folder: Path
+    rank: int
+    size: int
+    threads: int
+    seed: int
+
+
+class RecordingProcesses:
+    """The further processes, which record as soon as they have begun.
+
+    Args:
+        folder: The run's; it has a recipe.
+        size: Number of processes with this one.
+    """
+
+    def __init__(self, folder: Path, size: int) -> None:
+        self._logs = folder / WORKERS
+        self._logs.mkdir(parents=True, exist_ok=True)
+        self._others: list[Linked] = []
+        weakref.finalize(self, _end, self._others)
+        for rank in range(1, size):
+            linked = start_linked("rlstack.training.language.recording_processes", self._log(rank))
+            self._others.append(linked)
+            seed = (torch.initial_seed() + 1_000_003 * rank) % 2**63
+            send(linked.connection, Share(folder, rank, size, torch.get_num_threads(), seed))
+
+    def wait(self) -> list[Path]:
+        """Return where their shares are, when these are whole.
+
+        Raises:
+            UserError: The expert seldom succeeds, or a process ended.
+        """
+        found = list[Path]()
+        for rank, one in enumerate(self._others, 1):
+            try:
+                came = receive(one.connection)
+            except (EOFError, ConnectionError):
+                raise UserError(
+                    f"Process {rank} that records demonstrations exited unexpectedly: {last_words(self._log(rank))}"
+                    " Resume the run, or set processes to 1."
+                ) from None
+            if isinstance(came, str):
+                raise UserError(came)
+            found += came
+        return found
+
+    def close(self) -> None:
+        """End them; what they have recorded stays, and is gone on with by the next ones."""
+        _end(self._others)
+
+    def _log(self, rank: int) -> Path:
+        return self._logs / f"recording-{rank}.txt"
+
+
+def _end(others: list[Linked]) -> None:
+    while others:
+        others.pop().end()
+
+
+def _serve(connection: Connection) -> None:
+    """Record a share; send where it is, or why there is none."""
+    share: Share = receive(connection)
+    recipe = (share.folder / RECIPE).read_text(encoding="utf-8")
+    algorithm: RecordsShares = build_elsewhere(recipe, None, share.threads, share.seed)
+    try:
+        send(connection, algorithm.record(share.folder, share.rank, share.size))
+    except UserError as error:
+        send(connection, str(error))
+
+
+def main() -> None:
+    """Record a share for the process that started this one."""
+    serve_linked(_serve)
+
+
+if __name__ == "__main__":
+    from rlstack.training.language import recording_processes  # messages are of its classes, not of those of __main__
+
+    recording_processes.main()
