@@ -12,13 +12,11 @@ import shutil
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from rlstack import schema
 from rlstack.errors import UserError
 from rlstack.files import write_atomically, write_json
 from rlstack.policies import PolicyOutputError
@@ -26,12 +24,13 @@ from rlstack.processes import children_cpu_s
 from rlstack.robots import RobotSpec, load_robot
 from rlstack.training import ALGORITHMS
 from rlstack.training.algorithm import Actor, Algorithm, ChecksFirst, HasProcesses, NotFinite, UsesFolder, on_ray
-from rlstack.training.export import PolicyGraph, TorchPolicy, export_policy, make_contract
+from rlstack.training.export import PolicyGraph, TorchPolicy, export_policy
 from rlstack.training.interrupt import deferred_interrupt
 from rlstack.training.intervention_strategies import needs_human
-from rlstack.training.origin import SCHEDULE_FROM, Origin, observed, read_origin
+from rlstack.training.origin import SCHEDULE_FROM, Origin, read_origin
 from rlstack.training.recipe import Recipe, recipe_to_yaml
 from rlstack.training.recipe_changes import changed_settings, iteration_of, read_changes
+from rlstack.training.run_contract import contract_of
 from rlstack.training.run_files import EVALUATIONS, FIGURES, LINEAGE, POLICY, RECIPE
 from rlstack.training.run_folder import (
     create_folder,
@@ -433,18 +432,8 @@ class _Run:
         return PolicyGraph(self.task.pipeline(self.robot), actor, self.task.inputs)
 
     def _contract(self, graph: PolicyGraph) -> Any:
-        training = {
-            # with the task's regions for this robot, which may not be those of the recipe
-            "recipe": schema.to_data(replace(self.recipe, task_settings=self.task.fitted(self.robot))),
-            "seed": self.recipe.seed,
-            "algorithm": self.recipe.algorithm,
-            "steps": self.best.get("step", self._steps()),
-            "observation": observed(graph.pipeline),
-            **({"lineage": self.lineage} if self.lineage else {}),
-        }
-        evaluation = {"held_out_seed": self.recipe.selection.seed, **self.best.get("figures", {})}
-        facts = {"training": training, "evaluation": evaluation}
-        return make_contract(self.recipe.name, self.recipe.task, self.task, self.robot, graph, **facts)
+        steps, figures = self.best.get("step", self._steps()), self.best.get("figures", {})
+        return contract_of(self.recipe, self.robot, graph, steps, figures, self.lineage)
 
     def _steps(self, iterations: int | None = None) -> int:
         done = self.iteration if iterations is None else iterations

@@ -20,15 +20,14 @@ from rlstack.tasks.core.learning_environment import LearningEnvironment
 from rlstack.training.algorithm import Actor, IterationResult
 from rlstack.training.algorithms.bc import checked_losses
 from rlstack.training.language.actor import LanguageActor, layout_of
+from rlstack.training.language.copied_demonstrations import copy_chunks, parts_of
 from rlstack.training.language.demonstrations import (
     FOLDER,
     STILLS,
     ChunkReplay,
     check_told,
-    copy_chunks,
     labels_size,
     lessons,
-    parts_of,
     place_of,
     record_chunks,
     record_stills,
