@@ -25,6 +25,18 @@ def test_joints_are_named_in_the_file_s_order_and_are_its_own_by_default() -> No
     assert features.command_values(MOVED).tolist() == MOVED.tolist()
 
 
+def test_speeds_come_after_all_positions_as_in_datasets_recorded_here() -> None:
+    features = LerobotFeatures(SO100, "degrees", ["elbow_flex"], speeds=True)
+    names = [joint.name for joint in SO100.drives]
+    assert features.state_names == (*(f"{name}.pos" for name in names), *(f"{name}.vel" for name in names))
+    assert len(features.action_names) == len(names) and features.inputs == ("joint_position", "joint_velocity")
+    shown = features.state({"joint_position": MOVED, "joint_velocity": np.full(6, 0.1)})
+    assert shown["shoulder_pan.vel"] == pytest.approx(math.degrees(0.1))
+    assert shown["elbow_flex.vel"] == pytest.approx(-math.degrees(0.1))
+    with pytest.raises(UserError, match="turtlebot3_burger takes no joint targets, and its state has speeds already"):
+        LerobotFeatures(BASE, speeds=True)
+
+
 @pytest.mark.parametrize("units", ["degrees", "range"])
 @pytest.mark.parametrize("turned", [False, True])
 def test_units_are_those_that_lerobot_has_of_a_calibrated_arm(units: str, turned: bool) -> None:

@@ -46,12 +46,17 @@ class LerobotFeatures:
         robot: The robot.
         units: See :data:`Units`.
         reverse: Joints that count the other way in LeRobot than in the robot file.
+        speeds: Whether the state has each joint's speed, ``NAME.vel``, after all positions, as in datasets that rlstack
+            records; LeRobot's own arms have none.
 
     Raises:
-        UserError: Unknown units or joints, or LeRobot's rates do not suit what the robot takes.
+        UserError: Unknown units or joints, speeds of a robot whose state has its own, or LeRobot's rates do not suit
+            what the robot takes.
     """
 
-    def __init__(self, robot: RobotSpec, units: str = "rad", reverse: Collection[str] = ()) -> None:
+    def __init__(
+        self, robot: RobotSpec, units: str = "rad", reverse: Collection[str] = (), *, speeds: bool = False
+    ) -> None:
         if units not in get_args(Units):
             raise UserError(f"units: '{units}' is not allowed: give {', '.join(get_args(Units))}.")
         self._robot, self._units, self._reverse = robot, units, frozenset(reverse)
@@ -73,7 +78,16 @@ class LerobotFeatures:
                 f"reverse: {robot.name} has no joint '{sorted(unknown)[0]}'; it has:"
                 f" {', '.join(joint.name for joint in robot.drives)}."
             )
+        if speeds and self.command != "joint_target":
+            raise UserError(
+                f"speeds: {robot.name} takes no joint targets, and its state has speeds already: leave it out."
+            )
         self._state, self._action = makers[self.command]()
+        if speeds:
+            self._state += [
+                _Element(one.name.replace(".pos", ".vel"), "joint_velocity", one.index, one.scale)
+                for one in self._state
+            ]
         self.inputs = tuple(dict.fromkeys(element.signal for element in self._state))
         """Names of the signals that the state needs."""
         self.state_names = tuple(element.name for element in self._state)

@@ -43,7 +43,7 @@ class ServedPolicy:
     def __init__(self, settings: ServerSettings, robot: RobotSpec) -> None:
         self._settings = settings
         self.path = Path(f"the policy server {settings.address}")
-        self.features = LerobotFeatures(robot, settings.units, settings.reverse)
+        self.features = LerobotFeatures(robot, settings.units, settings.reverse, speeds=settings.speeds)
         for camera in settings.cameras:
             if camera not in IMAGE_CAMERAS:
                 raise UserError(f"cameras: '{camera}' is not allowed: policies take {', '.join(IMAGE_CAMERAS)}.")

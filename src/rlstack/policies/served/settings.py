@@ -17,6 +17,7 @@ _OPTIONS: dict[str, Any] = {
     "task": "",
     "units": "rad",
     "reverse": "",
+    "speeds": False,
     "cameras": "",
     "rate": 30.0,
     "actions": 50,
@@ -38,6 +39,7 @@ class ServerSettings:
         task: The task in words, for policies that take one.
         units: See :data:`rlstack.interfaces.lerobot_features.Units`.
         reverse: Joints that count the other way.
+        speeds: Whether the policy's state has the joints' speeds as well.
         cameras: Cameras whose images the policy takes, ``wrist`` and ``scene``.
         rate_hz: Actions per second.
         actions: Longest chunk.
@@ -53,6 +55,7 @@ class ServerSettings:
     task: str
     units: str
     reverse: tuple[str, ...]
+    speeds: bool
     cameras: tuple[str, ...]
     rate_hz: float
     actions: int
@@ -89,6 +92,7 @@ def server_settings(text: str) -> ServerSettings:
         task=given["task"],
         units=given["units"],
         reverse=_words(given["reverse"]),
+        speeds=given["speeds"],
         cameras=_words(given["cameras"]),
         rate_hz=given["rate"],
         actions=given["actions"],
