@@ -40,7 +40,7 @@ def drive(
 ) -> Array:
     """Record a simulated base as its nodes and a recorder would; return its poses (steps, 3)."""
     writer, space, poses = BagWriter(folder), f"/{robot.name}", []
-    kinds = {name: topics.TYPES[name] for name in (topics.ODOM, topics.TWIST_COMMAND, topics.GOAL)}
+    kinds = {name: topics.TYPES[name] for name in (topics.ODOM, topics.TWIST_COMMAND, topics.GOAL_ACTIVE)}
     kinds[topics.SCAN] = topics.SCAN_TYPE
     for name, kind in kinds.items():
         writer.add_topic(BagTopic(f"{space}/{name}", kind))
@@ -58,7 +58,7 @@ def drive(
         said = {topics.ODOM: odom.message, topics.SCAN: scan.fill(stamp, cars.scan()[0]), topics.TWIST_COMMAND: command}
         if k == 0 and goal is not None:
             said = {
-                topics.GOAL: pose_message(
+                topics.GOAL_ACTIVE: pose_message(
                     np.array([*goal[:2], 0.0]), frames.from_yaw(goal[2:])[0], stamp_ns=0, frame="odom"
                 ),
                 **said,

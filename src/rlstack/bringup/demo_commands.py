@@ -198,8 +198,9 @@ class DemoImport:
     """With an arm's task: every bag ended in success. Default: the task decides from the observations."""
     namespace: str = ""
     """Namespace of the robot's topics; default: that of the bag's only joint_states."""
-    command: str = "cmd/joints"
-    """The topic of its commands: JointTrajectory, JointState or Float64MultiArray."""
+    command: str = ""
+    """The topic of its commands: of an arm JointTrajectory, JointState or Float64MultiArray, default: cmd/joints; of a
+    base TwistStamped, default: cmd_vel, or policy/cmd_vel, which the guard has not changed yet."""
     videos: Annotated[bool, tyro.conf.arg(aliases=("--films",))] = False
     """Store camera images as video (MP4), which is smaller and lossy; default: PNG."""
 
@@ -207,6 +208,7 @@ class DemoImport:
         """Convert the bags, and print the episodes."""
         from rlstack.data.bags import add_bag, features_of, open_bag
         from rlstack.data.lerobot import DatasetWriter
+        from rlstack.interfaces.topics import JOINT_COMMAND
         from rlstack.kinds.manipulator.spec import load_manipulator
         from rlstack.tasks import TASKS
         from rlstack.tasks.manipulator.task import ArmTask
@@ -221,7 +223,7 @@ class DemoImport:
         joints = tuple(drive.name for drive in robot.drives)
 
         def read(path: Path) -> Any:
-            recording = open_bag(path, joints, namespace=self.namespace, command=self.command)
+            recording = open_bag(path, joints, namespace=self.namespace, command=self.command or JOINT_COMMAND)
             for sentence in recording.damage:
                 print(f"rlstack: {path}: {sentence}", file=sys.stderr, flush=True)
             return recording
@@ -271,7 +273,8 @@ class DemoImport:
         for number, path in enumerate(self.bags):
             lines("bags", number, len(self.bags))
             with working(f"converting {path}"):
-                found = read_episodes(path, task, robot, world, goal=self.goal, namespace=self.namespace)
+                given: dict[str, Any] = {"goal": self.goal, "namespace": self.namespace, "command": self.command}
+                found = read_episodes(path, task, robot, world, **given)
                 write_episodes(self.out, found, task, robot)
             for sentence in found.notes:
                 print(f"rlstack: {path}: {sentence}", file=sys.stderr, flush=True)

@@ -102,6 +102,8 @@ def read_recording(
     readers: Mapping[str, Callable[[Any], Array]] | None = None,
     namespace: str = "",
     shortest_s: float = SHORTEST_S,
+    instead: Mapping[str, str] | None = None,
+    answers: bool = False,
 ) -> Recorded:
     """Read a robot's signals and commands from a bag, as far as it can be read.
 
@@ -114,6 +116,8 @@ def read_recording(
         readers: How signals that are more than a field are read from their messages.
         namespace: Namespace of the robot; empty: the only one with the reference's topic.
         shortest_s: Least duration.
+        instead: Topics that are read instead of others, by these, where the bag has them.
+        answers: Whether a command's time is the stamp of the observation that it answers, and not when it came.
 
     Raises:
         UserError: A topic is missing or has no messages, its messages are those of another robot or type, clocks drift
@@ -131,7 +135,11 @@ def read_recording(
         if not bag.topics:
             raise UserError(f"{path} cannot be read as a bag: {' '.join(bag.damage) or 'it has no topics.'}")
         space = _namespace(namespace, clock, bag.topics, path)
-        present = {topic: f"{space}/{topic}" for topic in wanted if f"{space}/{topic}" in bag.topics}
+        read_from = {topic: f"{space}/{topic}" for topic in wanted}
+        read_from |= {
+            topic: name for topic, other in (instead or {}).items() if (name := f"{space}/{other}") in bag.topics
+        }
+        present = {topic: read_from[topic] for topic in wanted if read_from[topic] in bag.topics}
         needed = {t for t, fields in wanted.items() if not set(fields) <= set(optional)}
         if missing := sorted(needed - set(present)):
             raise UserError(
@@ -169,9 +177,8 @@ def read_recording(
     for topic in sorted(needed):
         if len(rows[topic].values) < _least(topic):
             raise UserError(f"{path} has no messages on {space}/{topic} that say anything.")
-    tracks, said = _on_one_clock(
-        {t: r for t, r in rows.items() if len(r.values) >= _least(t)}, clock, wanted, path, ticks
-    )
+    said_something = {t: r for t, r in rows.items() if len(r.values) >= _least(t)}
+    tracks, said = _on_one_clock(said_something, clock, wanted, path, [] if answers else ticks)
     recorded = Recorded(path, tracks, (*notes, *said))
     if recorded.tracks[clock].time_s[-1] < shortest_s:
         has = f"{recorded.tracks[clock].time_s[-1]:.1f} s of {space}/{clock}"

@@ -25,7 +25,7 @@ from rlstack.errors import UserError
 from rlstack.identification.motion_model import KindIdentification
 from rlstack.identification.recorded import Recorded, Track, read_recording
 from rlstack.interfaces.signals import signal_named
-from rlstack.interfaces.topics import LATCHED
+from rlstack.interfaces.topics import GOAL, GOAL_ACTIVE, LATCHED
 from rlstack.kinds import find_kind
 from rlstack.robots import RobotSpec
 from rlstack.sim.world import World
@@ -80,6 +80,7 @@ def read_episodes(
     *,
     goal: Sequence[float] | None = None,
     namespace: str = "",
+    command: str = "",
 ) -> BagEpisodes:
     """Read a bag as episodes of a task: each ends where the task is lost or complete, the goal changes, time is up, or
     somebody else commanded.
@@ -91,6 +92,7 @@ def read_episodes(
         world: Where it moved, in the frame of its odometry.
         goal: The goal, m, with the heading 0; None: the bag's.
         namespace: Namespace of the robot's topics; empty: the only one.
+        command: Topic of the commands; empty: that which the guard lets through.
 
     Raises:
         UserError: The task has no rewards of recordings, the bag lacks a signal or is slower than the task, or most of
@@ -99,7 +101,7 @@ def read_episodes(
     made: Any = task
     pipeline = made.pipeline(robot)
     judge: RecordedJudge = task.judge(robot, pipeline, world)
-    recorded = _read(path, made, robot, judge, namespace, given=goal is not None)
+    recorded = _read(path, made, robot, judge, namespace, command, given=goal is not None)
     period_s = 1.0 / task.rate_hz
     commands = recorded.tracks[signal_named(pipeline.output).topic]
     if commands.period_s > _SLOWER * period_s:
@@ -155,11 +157,15 @@ def _recorded(name: str, goal: Sequence[float] | None) -> bool:
     return goal is None or not name.startswith("goal_")
 
 
-def _read(path: Path, task: Any, robot: RobotSpec, judge: RecordedJudge, namespace: str, *, given: bool) -> Recorded:
+def _read(
+    path: Path, task: Any, robot: RobotSpec, judge: RecordedJudge, namespace: str, command: str, *, given: bool
+) -> Recorded:
     kind: KindIdentification = find_kind(robot.kind).load("identification")
     wanted = tuple(dict.fromkeys((*judge.motion, *task.inputs, *task.outputs)))
     how: dict[str, Any] = {"reference": judge.motion[0], "names": kind.names(robot), "readers": kind.readers(robot)}
     optional = [name for name in wanted if given and name.startswith("goal_")]
+    own = signal_named(task.outputs[0]).topic
+    how |= {"instead": {GOAL: GOAL_ACTIVE, own: command or own}, "answers": True}
     return read_recording(path, wanted, optional=optional, namespace=namespace, **how)
 
 
