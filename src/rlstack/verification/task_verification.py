@@ -74,8 +74,8 @@ class TaskVerification(ABC):
     first: ClassVar[tuple[str, ...]]
     """Keys of the main figures."""
     evaluated: ClassVar[tuple[str, ...]] = ()
-    """Names of the figures that :meth:`evaluate` may return; one that ends in * stands for all that begin so. Empty:
-    they are known after a training only."""
+    """Names of the figures that :meth:`evaluate` may return, beside those of :meth:`told_apart`. Empty: they are known
+    after a training only."""
     counts: Counts
     """Numbers of trials for a proof within four minutes on two processors."""
     thorough: ClassVar[Counts | None] = None
@@ -113,6 +113,11 @@ class TaskVerification(ABC):
     @abstractmethod
     def draw_evaluation(task: Any, robot: Any, episodes: int, seed: int) -> Any:
         """Return held-out trials by which the best policy of a run is chosen; no verification uses them."""
+
+    @staticmethod
+    def told_apart(task: Any) -> Sequence[str]:
+        """Return what trials are told apart by; an evaluation has a figure ``success_NAME`` for each. Default: none."""
+        return ()
 
     @staticmethod
     @abstractmethod

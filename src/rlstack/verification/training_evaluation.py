@@ -54,13 +54,15 @@ class Evaluator:
 def evaluated_figures(task: Any, kind: str) -> tuple[str, ...]:
     """Return the names of the figures of an :class:`Evaluation` of a task, which it declares.
 
-    A name that ends in ``*`` stands for all that begin so; none: they are known after a training only.
+    None: they are known after a training only.
 
     Args:
         task: The task.
         kind: The robot's kind.
     """
-    return tuple(getattr(verification_of(task, kind), "evaluated", ()))
+    verification = verification_of(task, kind)
+    declared = tuple(getattr(verification, "evaluated", ()))
+    return (*declared, *(f"success_{one}" for one in verification.told_apart(task))) if declared else ()
 
 
 def describe_evaluation(task: Any, figures: Mapping[str, float]) -> str:

@@ -217,6 +217,7 @@ def test_the_best_trial_keeps_the_constraints(tmp_path):
     assert trials.best() is None and not any(one.counts for one in trials.outcomes)
     assert {row[-1] for row in rows(asked, trials.outcomes)[1:]} == {"not cpu_seconds<=1"}
     assert read_constraint("lost >= 0.5") == Constraint("lost", False, 0.5)
+    assert read_constraint("success_chairs + people>=.5") == Constraint("success_chairs + people", False, 0.5)
     with pytest.raises(UserError, match="FIGURE<=NUMBER"):
         read_constraint("lost=3")
 
@@ -234,7 +235,12 @@ def test_a_figure_that_no_training_has_is_refused_before_the_first_one(tmp_path,
         Sweep("quadrotor_hover", VARY, constraint=("mean.cpu_seconds<=3",), out=tmp_path / "sweep").run()
     assert not (tmp_path / "sweep").exists()
     check_figures(RECIPE, ["error_m", "mean.error_m", "cpu_seconds", "margin.mass_scale"])
-    check_figures(load_recipe("base_navigation"), ["success_rooms"])
+    check_figures(load_recipe("base_navigation"), ["success_chairs + people"])
+    check_figures(load_recipe("table_suite"), ["success_stack", "mean.success_pick"])
+    wrong = (("base_navigation", "success_rooms"), ("table_suite", "success_rooms"), ("arm_push", "success_push"))
+    for name, misspelt in wrong:
+        with pytest.raises(UserError, match=f"has a figure {misspelt}"):
+            check_figures(load_recipe(name), [misspelt])
     monkeypatch.setattr("rlstack.kinds.quadrotor.verification.FlightVerification.evaluated", ())
     check_figures(RECIPE, ["sucess"])  # of a task that does not say what it has
 

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ MARGIN = "margin."
 """Before the name of a margin of the reality grid, as a figure."""
 MEAN = "mean."
 """Before the name of a figure: its mean over all evaluations of a training, which tells how soon it rose."""
-_COMPARED = re.compile(r"([\w.]+)\s*(<=|>=)\s*([-+.\deE]+)")
+_COMPARED = re.compile(r"([\w.](?:[\w. +]*[\w.])?)\s*(<=|>=)\s*([-+.\deE]+)")
 
 
 @dataclass(frozen=True)
@@ -175,7 +174,7 @@ def check_figures(recipe: Recipe[Any, Any], names: Iterable[str]) -> None:
         return
     for name in names:
         own, bare = (() if name.startswith(MEAN) else RUN_FIGURES), name.removeprefix(MEAN)
-        if not name.startswith(MARGIN) and not any(fnmatchcase(bare, one) for one in (*known, *own)):
+        if not name.startswith(MARGIN) and bare not in (*known, *own):
             raise UserError(
                 f"No training of {recipe.name} has a figure {name}. Its evaluations have {', '.join(known)}, each also"
                 f" as {MEAN}NAME, its mean over a training; the training itself has {', '.join(RUN_FIGURES)}; and there"

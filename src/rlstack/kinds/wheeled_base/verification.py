@@ -21,7 +21,7 @@ from rlstack.tasks.bounds import Bounds
 from rlstack.tasks.core.trained_task import within
 from rlstack.tasks.wheeled_base.task import BaseTask
 from rlstack.verification.drawing import Plot
-from rlstack.verification.navigation_episodes import NavigationEpisodes, held_out_episodes
+from rlstack.verification.navigation_episodes import PEOPLED, NavigationEpisodes, held_out_episodes
 from rlstack.verification.navigation_plots import NavigationColumn, draw_drives
 from rlstack.verification.navigation_score import score_baseline, score_drives
 from rlstack.verification.navigation_trials import BATCH_SIZE, drive
@@ -147,7 +147,7 @@ class DriveVerification(TaskVerification):
 class MapVerification(DriveVerification):
     """Held-out maps: the kinds with bounds, the other kinds, and the kinds with bounds among movers."""
 
-    evaluated = ("episodes", "success", "collided", "time_over_shortest", "success_*")
+    evaluated = ("episodes", "success", "collided", "time_over_shortest")
     takes_planner = True
     counts = Counts(
         batch=1000, engines=20, topics=20, besides=300, baselines=50, baselines_in_engines=0, reality_baselines=25
@@ -200,6 +200,13 @@ class MapVerification(DriveVerification):
             validation=True,
             movers=getattr(task, "moving", None),
         )
+
+    @staticmethod
+    def told_apart(task: Any) -> Sequence[str]:
+        """Return the kinds of maps, as results name them."""
+        movers = getattr(task, "moving", None)
+        among = PEOPLED if movers is not None and movers.most else ""
+        return tuple(dict.fromkeys(f"{kind}{among}" for kind in task.maps.kinds))
 
     @staticmethod
     def evaluate(policy: Any, trials: NavigationEpisodes, task: Any, robot: WheeledBase, seed: int) -> Evaluation:
