@@ -9,8 +9,9 @@ import torch
 import yaml
 
 from rlstack.robots import load_robot
+from rlstack.tasks.core.learning_environment import LearningEnvironment
 from rlstack.training import ALGORITHMS
-from rlstack.training.recipe import recipe_from_data
+from rlstack.training.recipe import Recipe, recipe_from_data
 
 _ALONE = {"apart": False, "overlap": False, "workers": 0, "processes": 1}
 """Settings by which an algorithm starts no process itself."""
@@ -29,14 +30,20 @@ def build_elsewhere(text: str, robots: int | None, threads: int, seed: int, rank
     recipe = recipe_from_data(yaml.safe_load(text), "the run's recipe")
     torch.set_num_threads(threads)
     torch.manual_seed(seed)
-    task, device = recipe.task_settings, recipe.device if rank is None else device_of(recipe.device, rank)
-    robot = task.reference(load_robot(recipe.robot))
-    count = recipe.envs if robots is None else robots
-    environment = task.environment(robot, task.pipeline(robot), count, device=device, seed=seed)
+    device = recipe.device if rank is None else device_of(recipe.device, rank)
+    environment = robots_of(recipe, recipe.envs if robots is None else robots, device, seed)
     settings = recipe.algorithm_settings
     has = {one.name for one in fields(settings)}
     alone = replace(settings, **{name: value for name, value in _ALONE.items() if name in has})
     return ALGORITHMS.load(recipe.algorithm)(alone, environment)
+
+
+def robots_of(recipe: Recipe[Any, Any], count: int, device: str, seed: int) -> LearningEnvironment:
+    """Return robots of a recipe's task."""
+    task = recipe.task_settings
+    robot = task.reference(load_robot(recipe.robot))
+    found: LearningEnvironment = task.environment(robot, task.pipeline(robot), count, device=device, seed=seed)
+    return found
 
 
 def device_of(device: str, rank: int) -> str:

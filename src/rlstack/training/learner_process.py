@@ -26,11 +26,12 @@ from rlstack import schema
 from rlstack.data.replay import Overwritten, ReplayReader
 from rlstack.errors import UserError
 from rlstack.processes import die_with_parent
-from rlstack.robots import load_robot
 from rlstack.tasks.core.learning_environment import GoalEnvironment
 from rlstack.training.algorithm import NotFinite
+from rlstack.training.elsewhere import robots_of
 from rlstack.training.episode_outcomes import with_outcomes
 from rlstack.training.hindsight_replay import ReplaySampler
+from rlstack.training.linked_process import start_module
 from rlstack.training.mixed_replay import AT_ONCE, MixedReplay
 from rlstack.training.recipe import read_recipe
 from rlstack.training.run_files import RECIPE
@@ -118,13 +119,7 @@ class LearnerProcess:
                 f"The learner died {_TRIES} times without progress: {self._last_line()} See {self.folder / _LOG}."
             )
         self._begun_at = self.updates
-        with (self.folder / _LOG).open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "rlstack.training.learner_process", str(self.folder), str(os.getpid())],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+        self._process = start_module("rlstack.training.learner_process", str(self.folder), self.folder / _LOG)
         self._ended = weakref.finalize(self, _end, self._process)
 
     def report(self, steps: int, done: float) -> None:
@@ -249,10 +244,7 @@ def _publish(path: Path, report: dict[str, Any]) -> None:
 def _environment(run: Path) -> GoalEnvironment:
     """Return an environment of a run's task, which relabels goals."""
     recipe = read_recipe(run / RECIPE)
-    task = recipe.task_settings
-    robot = task.reference(load_robot(recipe.robot))
-    environment = task.environment(robot, task.pipeline(robot), 1, device="cpu", seed=recipe.seed)
-    told = with_outcomes(environment)
+    told = with_outcomes(robots_of(recipe, 1, "cpu", recipe.seed))
     assert told is not None
     return told
 

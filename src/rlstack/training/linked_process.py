@@ -1,4 +1,4 @@
-"""Processes of this machine that serve another one over a connection, and end with it."""
+"""Processes of this machine that another one starts, and that serve it over a connection and end with it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,15 +37,28 @@ class Linked(NamedTuple):
 def start_linked(module: str, log: Path) -> Linked:
     """Start a module whose ``main`` calls :func:`serve_linked`; what it prints is appended to a file."""
     ours, theirs = socket.socketpair()
-    with theirs, log.open("ab") as printed:
-        process = subprocess.Popen(
-            [sys.executable, "-m", module, str(theirs.fileno()), str(os.getpid())],
-            pass_fds=[theirs.fileno()],
+    with theirs:
+        process = start_module(module, str(theirs.fileno()), log, [theirs.fileno()])
+    return Linked(process, Connection(ours.detach()))
+
+
+def start_module(module: str, argument: str, log: Path, files: Sequence[int] = ()) -> subprocess.Popen[bytes]:
+    """Start a module with an argument and this process's id; what it prints is appended to a file.
+
+    Args:
+        module: Its name.
+        argument: Its first argument.
+        log: The file.
+        files: Descriptors that it shares with this process.
+    """
+    with log.open("ab") as printed:
+        return subprocess.Popen(
+            [sys.executable, "-m", module, argument, str(os.getpid())],
+            pass_fds=files,
             stdin=subprocess.DEVNULL,
             stdout=printed,
             stderr=printed,
         )
-    return Linked(process, Connection(ours.detach()))
 
 
 def serve_linked(serve: Callable[[Connection], None]) -> None:
