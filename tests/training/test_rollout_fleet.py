@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from rlstack.training.rollout_worker import Block, Order, Refused, WorkerPlan
 from rlstack.training.run_files import RECIPE
 from rlstack.training.worker_pool import Arrived, LocalPool, Lost
 from tests.support.reaching import Reaching
+from tests.support.worker_pools import Inside
 
 
 class ByHand:
@@ -125,40 +126,6 @@ def test_what_a_worker_refuses_ends_the_run(finite: bool, kind: type) -> None:
     assert type(caught.value) is kind
 
 
-class Inside:
-    """Workers in this process, with a point each to bring to its goal."""
-
-    def __init__(self, algorithm: type, settings: Any, robots: int) -> None:
-        self.make: Callable[[int], Any] = lambda seed: algorithm(
-            replace(settings, apart=False, workers=0), Reaching(robots, seed)
-        )
-        self.workers: dict[int, Any] = {}
-        self.answers: list[tuple[int, Arrived]] = []
-        self.dies = False
-
-    def start(self, number: int, plan: WorkerPlan) -> None:
-        self.workers[number] = self.make(plan.seed % 1000)
-        self.workers[number].begin_as_worker()
-
-    def give(self, number: int, order: Order) -> None:
-        acted = self.workers[number].roll_out(order)
-        if self.dies:
-            self.dies = False
-            self.answers.append((number, Lost()))
-        else:
-            self.answers.append((number, Block(order.version, acted, 0.0)))
-
-    def arrived(self, numbers: Sequence[int], timeout_s: float) -> list[tuple[int, Arrived]]:
-        came, self.answers = self.answers, []
-        return came
-
-    def why(self, number: int) -> str:
-        return ""
-
-    def close(self) -> None:
-        pass
-
-
 SMALL = {"hidden": (16,), "batch": 32, "warm_up": 64, "updates": 0.5, "critics": 2}
 SMALL |= {"hindsight": 0.0, "apart": True, "lead": 1, "workers": 2}
 ALGORITHMS = [
@@ -175,14 +142,15 @@ ALGORITHMS = [
 def test_every_step_is_stored_once_with_its_policys_version(
     algorithm: type, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pool = Inside(algorithm, settings, 4)
+    alone = replace(settings, apart=False, workers=0)
+    pool = Inside(lambda plan: algorithm(alone, Reaching(4, plan.seed % 1000)))
     monkeypatch.setattr(rollout_fleet, "LocalPool", lambda folder: pool)
     (tmp_path / RECIPE).write_text("")
     torch.manual_seed(0)
     one = algorithm(settings, Reaching(8))
     one.open(tmp_path)
     for k in range(6):
-        pool.dies = k == 3
+        pool.dying = {0} if k == 3 else set()
         result = one.iterate(0.1 * k)
     assert one._steps == len(one._experience) == 6 * 64
     assert one.fleet.replaced == 1

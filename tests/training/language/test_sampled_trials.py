@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,49 +21,14 @@ from rlstack.training.algorithms.vla_rejection import VLARejection, VLARejection
 from rlstack.training.algorithms.vla_sft import VLASFT
 from rlstack.training.language.rollouts import Chunks, beside
 from rlstack.training.recipe import recipe_from_data
-from rlstack.training.rollout_worker import Block, Order, WorkerPlan
+from rlstack.training.rollout_worker import WorkerPlan
 from rlstack.training.run_files import RECIPE
 from rlstack.training.run_folder import save_checkpoint
-from rlstack.training.worker_pool import Arrived, LocalPool, Lost
+from rlstack.training.worker_pool import LocalPool
+from tests.support.worker_pools import Inside
 from tests.training.test_vla import SFT, SMALL, environment, pretrained
 
 WORKERS = 2
-
-
-class Inside:
-    """Workers in this process, of which one dies once."""
-
-    def __init__(self, make: Any) -> None:
-        self.make, self.dies = make, True
-        self.orders: list[tuple[int, Order]] = []
-        self.made: dict[int, list[Chunks]] = {}
-        self.workers: dict[int, Any] = {}
-        self.answers: list[tuple[int, Arrived]] = []
-
-    def start(self, number: int, plan: WorkerPlan) -> None:
-        assert (plan.robots, plan.threads) == (2, 1)
-        self.workers[number] = self.make()
-        self.workers[number].begin_as_worker()
-
-    def give(self, number: int, order: Order) -> None:
-        self.orders.append((number, order))
-        if self.dies and number == 1:
-            self.dies = False
-            self.answers.append((number, Lost()))
-            return
-        chunks = self.workers[number].roll_out(order)
-        self.made.setdefault(order.version, []).append(chunks)
-        self.answers.append((number, Block(order.version, chunks, 0.0)))
-
-    def arrived(self, numbers: Sequence[int], timeout_s: float) -> list[tuple[int, Arrived]]:
-        came, self.answers = self.answers, []
-        return came
-
-    def why(self, number: int) -> str:
-        return ""
-
-    def close(self) -> None:
-        pass
 
 
 @pytest.mark.parametrize(
@@ -78,7 +42,12 @@ class Inside:
 def test_each_worker_moves_its_share_by_the_newest_policy(
     algorithm: type, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pool = Inside(lambda: algorithm(settings, environment(2)))
+    def worker(plan: WorkerPlan) -> Any:
+        assert (plan.robots, plan.threads) == (2, 1)
+        return algorithm(settings, environment(2))
+
+    pool = Inside(worker)
+    pool.dying = {1}
     monkeypatch.setattr(rollout_fleet, "LocalPool", lambda folder: pool)
     (tmp_path / RECIPE).write_text("")
     one = algorithm(replace(settings, workers=WORKERS, pretrained=pretrained(tmp_path / "before")), environment(4))
@@ -90,7 +59,7 @@ def test_each_worker_moves_its_share_by_the_newest_policy(
         acts = {name: weight.clone() for name, weight in one.policy.state_dict().items()}
         scalars = one.iterate(0.5 * k).scalars
         assert scalars["train/episodes"] == collected[-1].done.sum()
-        first, second = pool.made[k + 1]
+        first, second = pool.acted[k + 1]
         found = collected[-1]
         assert torch.equal(found.action, torch.cat([first.action, second.action], dim=1))
         assert torch.equal(found.last_privileged, torch.cat([first.last_privileged, second.last_privileged]))
