@@ -69,6 +69,23 @@ def test_choices_that_are_not_open_are_never_taken() -> None:
         assert scalars["train/lost_share"] == 0.0
 
 
+def test_an_untrained_policy_follows_the_prior() -> None:
+    torch.manual_seed(0)
+    task = replace(SMALL, observation=ExplorationObservation(near=3, sight=5, way_cells=20, worth=True))
+    environment = task.environment(ROBOT, task.pipeline(ROBOT), 64, "cpu", 0)
+    algorithm = DiscretePPO(replace(SETTINGS, prior=5.0), environment)
+    row = next(row for row in environment.pipeline.table() if row.name == "worth")
+    seen = environment.observe()[0]
+    favoured = seen[:, row.start : row.start + 4]
+    chosen = algorithm.actor()(seen, {})[0].argmax(dim=1, keepdim=True)
+    assert favoured.any(dim=1).sum() > 32
+    assert favoured.gather(1, chosen)[favoured.any(dim=1)].all()
+    for _ in range(2):
+        assert algorithm.iterate(0.0).logged()["reward/lost"] == 0.0
+    with pytest.raises(UserError, match=r"prior: 5 is not allowed: no term .* \(near, far, way, blocked\)"):
+        DiscretePPO(replace(SETTINGS, prior=5.0), learner().environment)
+
+
 def test_tasks_without_choices_are_refused() -> None:
     task, robot = HoverTask(), load_quadrotor("crazyflie")
     environment = task.environment(robot, task.pipeline(robot), 4, "cpu", 0)

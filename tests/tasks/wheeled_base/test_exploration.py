@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
+from onnxruntime import InferenceSession
 
 from rlstack.control.navigation.grid_frontier import distances, grown
 from rlstack.errors import UserError
@@ -10,6 +13,7 @@ from rlstack.robots import load_robot
 from rlstack.sim.grids.simulator import MOVES, allowed_moves
 from rlstack.sim.grids.terrain import Floors, Terrain
 from rlstack.tasks.catalog.base_exploration import ExplorationObservation, ExplorationTask
+from rlstack.tasks.core.onnx_tracing import trace_to_onnx
 from rlstack.tasks.wheeled_base.exploration.environment import ExplorationEnvironment
 from rlstack.tasks.wheeled_base.exploration.pipeline import ExplorationPipeline
 from rlstack.tasks.wheeled_base.exploration.setting import ExplorationSetting
@@ -67,6 +71,66 @@ def test_the_way_is_that_of_a_search_over_the_map() -> None:
     np.testing.assert_allclose(way[:, :4], expected, atol=1e-6)
     np.testing.assert_array_equal(way[:, 4:] > 0, (expected > 0) & (expected == expected.max(axis=1, keepdims=True)))
     np.testing.assert_array_equal(seen[:, columns(env, "blocked")] > 0, ~allowed)
+
+
+def on_rays(seen: np.ndarray, row: int, column: int) -> int:
+    """Return the unknown cells on eight rays from a cell of a map, up to the first taken one."""
+    count = 0
+    for down, right in ((0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (1, -1), (-1, 1), (-1, -1)):
+        r, c = row + down, column + right
+        while 0 <= r < seen.shape[0] and 0 <= c < seen.shape[1] and seen[r, c] != 100.0:
+            count += int(seen[r, c] < 0.0)
+            r, c = r + down, c + right
+    return count
+
+
+def test_the_worth_is_that_of_the_frontiers_of_each_move() -> None:
+    env = environment(observation=ExplorationObservation(worth=True))
+    wandered(env, 30)
+    seen, worlds = env.observe()[0].numpy()[:, columns(env, "worth")], env._worlds
+    unknown, free = worlds.map < 0.0, worlds.map == 0.0
+    allowed, told = allowed_moves(free, worlds.cell), 0
+    for n in range(env.count):
+        start = np.zeros((1, 21, 21), dtype=np.bool_)
+        start.flat[worlds.cell[n]] = True
+        away = distances(start, free[n : n + 1])[0]
+        frontier = free[n] & grown(unknown[n : n + 1], corners=True)[0] & (away > 0) & (away < 32)
+        gain = {cell: on_rays(worlds.map[n], *cell) for cell in map(tuple, np.argwhere(frontier))}
+        worth, left = np.zeros(4), {}
+        for k, (right, up) in enumerate(MOVES):
+            if not allowed[n, k]:
+                continue
+            beside = np.zeros_like(start)
+            beside.flat[worlds.cell[n] + right + 21 * up] = True
+            left[k] = distances(beside, free[n : n + 1])[0]
+            leads = [cell for cell in gain if left[k][cell] + 1 == away[cell]]  # by a shortest way
+            worth[k] = max(((gain[cell] + 0.1) / away[cell] for cell in leads), default=0.0)
+            for cell in leads:
+                if np.isclose((gain[cell] + 0.1) / away[cell], worth[k]):
+                    nearness, few = 1.0 - away[cell] / 32, min(gain[cell] / 40, 1.0)
+                    told += int(np.allclose((seen[n, 8 + k], seen[n, 12 + k]), (nearness, few), atol=1e-5))
+                    break
+        best = worth.max()
+        np.testing.assert_array_equal(seen[n, :4] > 0, (worth > 0) & np.isclose(worth, best))
+        np.testing.assert_allclose(seen[n, 4:8], worth / max(best, 1e-6), atol=1e-5)
+    assert told > 20  # of frontiers that are worth the same, another may be told
+
+
+def test_a_policy_file_searches_as_training_does() -> None:
+    env = environment(count=6, observation=ExplorationObservation(worth=True, way_cells=24))
+    wandered(env, 25)
+    inputs = signals(env)
+
+    class Seen(torch.nn.Module):
+        def forward(self, *given: torch.Tensor) -> torch.Tensor:
+            return env.pipeline.observe(env.pipeline.prepare(dict(zip(inputs, given)), {}), {})
+
+    shapes = {"map": ("rows", "columns"), "map_resolution": (1,), "map_origin": (3,), "position": (3,)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        graph = trace_to_onnx(Seen(), {name: shapes[name] for name in inputs}, {"seen": (env.pipeline.size,)})
+    found = InferenceSession(graph.SerializeToString()).run(None, {k: v.numpy() for k, v in inputs.items()})[0]
+    np.testing.assert_allclose(found, env.observe()[0].numpy(), atol=1e-6)
 
 
 def signals(env: ExplorationEnvironment) -> dict[str, torch.Tensor]:

@@ -35,6 +35,8 @@ class ExplorationObservation:
     """Moves without a new cell after which the policy goes to the nearest unknown ground; unused in training."""
     last: float = value(0.9, above=0.0, at_most=1.0)
     """Share of known cells above which the policy does so, too."""
+    worth: bool = False
+    """Whether the worth of the frontiers that moves lead to is observed, which takes a search in each step."""
 
     def __post_init__(self) -> None:
         if self.near > self.sight:
@@ -103,7 +105,14 @@ class ExplorationTask(Task):
         low, high = command_range(robot, "waypoint")
         settings = self.observation
         return ExplorationPipeline(
-            settings.near, settings.sight, settings.way_cells, settings.patience, settings.last, low, high
+            settings.near,
+            settings.sight,
+            settings.way_cells,
+            settings.patience,
+            settings.last,
+            settings.worth,
+            low,
+            high,
         )
 
     def card(self, robot: RobotSpec, pipeline: ExplorationPipeline) -> TaskCard:

@@ -2,7 +2,9 @@
 
 Schulman et al., arXiv 1707.06347, with invalid actions masked out of the distribution (Huang, Ontanon, arXiv
 2006.14171). The environment executes the action with the highest score; the observation term with the attribute
-``masks_actions`` has a column for each action, 1 where it is invalid. rsl_rl, which
+``masks_actions`` has a column for each action, 1 where it is invalid. One with ``favours_actions``, if any, begins
+with a column for each, 1 for those that a rule would choose: with a ``prior`` the policy begins as that rule, and
+learns what to add to its scores (residual policy learning, Silver et al., arXiv 1812.06298). rsl_rl, which
 :mod:`rlstack.training.algorithms.ppo` uses, has only continuous actions.
 """
 
@@ -56,6 +58,8 @@ class DiscretePPOSettings:
     """Widths of the policy's hidden layers."""
     critic_hidden: tuple[int, ...] = value((256, 128), at_least=1)
     """Widths of the critic's hidden layers."""
+    prior: float = value(0.0, at_least=0.0)
+    """Added to the scores of actions that the observation's term with the attribute ``favours_actions`` favours."""
     activation: Literal["tanh", "relu"] = "relu"
     """Activation of all hidden layers."""
     half: bool = False
@@ -71,15 +75,19 @@ class MaskedActor(Actor):
     Args:
         network: Maps observations to scores.
         blocked: Columns of the mask in the observation.
+        favoured: Columns of the prior, if any.
+        prior: Its weight.
     """
 
-    def __init__(self, network: Network, blocked: slice) -> None:
+    def __init__(self, network: Network, blocked: slice, favoured: slice | None = None, prior: float = 0.0) -> None:
         super().__init__()
-        self.network, self.blocked = network, blocked
+        self.network, self.blocked, self.favoured, self.prior = network, blocked, favoured, prior
 
     def forward(self, observation: Tensor, memory: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         """Return scores (batch, choices)."""
         scores, _ = self.network(observation, {})
+        if self.favoured is not None:
+            scores = scores + self.prior * observation[:, self.favoured]
         return scores - _NEVER * observation[:, self.blocked], {}
 
 
@@ -115,7 +123,14 @@ class DiscretePPO:
             )
         blocked = slice(masks[0].start, masks[0].start + pipeline.action_size)
         actor = Network(pipeline.size, pipeline.action_size, settings.hidden, 0, settings.activation, 0.0)
-        self._actor = MaskedActor(actor, blocked).to(environment.device)
+        favours = [row for term, row in zip(pipeline.terms, table) if getattr(term, "favours_actions", False)]
+        favoured = slice(favours[0].start, favours[0].start + pipeline.action_size) if favours else None
+        if settings.prior and favoured is None:
+            raise UserError(
+                f"algorithm_settings: prior: {settings.prior:g} is not allowed: no term of the observation favours"
+                f" actions ({', '.join(row.name for row in table)}). Set it to 0, or let the task observe one."
+            )
+        self._actor = MaskedActor(actor, blocked, favoured, settings.prior).to(environment.device)
         critic = Network(environment.critic_size, 1, settings.critic_hidden, 0, settings.activation, 0.0)
         self._critic = critic.to(environment.device)
         for network in (actor, critic):
