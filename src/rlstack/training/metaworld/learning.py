@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -20,6 +18,7 @@ from rlstack.training.language.supervised import Lesson, Supervised, SupervisedS
 from rlstack.training.metaworld.demonstrations import AXES, LABELS, Demonstrations
 from rlstack.training.metaworld.suite import Suite
 from rlstack.training.metaworld.worker import SIZE
+from rlstack.training.run_folder import save_state
 
 CHECKPOINT, POLICY = "checkpoint.pt", "policy.pt"
 CHUNK, STATE = 8, 4
@@ -109,10 +108,10 @@ def learn(suite: Suite, folder: Path, seed: int, updates: int, limit_s: float, o
             far.curve.append({"updates": far.updates, "cpu_s": round(far.cpu_s, 1), **_means(losses)})
             losses.clear()
         if far.done or time.monotonic() - saved > _EVERY_S:
-            save(file, {"learner": learner.state_dict(), "learned": vars(far)})
+            save_state(file, {"learner": learner.state_dict(), "learned": vars(far)})
             saved = time.monotonic()
         on_progress(far.updates, max(far.updates, min(updates, int(far.updates / max(share, 1e-6)))))
-    save(folder / POLICY, policy.state_dict())
+    save_state(folder / POLICY, policy.state_dict())
     write_atomically(folder / "learning.json", json.dumps(vars(far), indent=1) + "\n")
     return far
 
@@ -132,10 +131,3 @@ def _lessons(shown: Demonstrations, size: int, generator: torch.Generator) -> It
 def _means(losses: list[dict[str, torch.Tensor]]) -> dict[str, float]:
     names = {name for one in losses for name in one}
     return {name: float(torch.stack([one[name] for one in losses if name in one]).mean()) for name in sorted(names)}
-
-
-def save(file: Path, state: Any) -> None:
-    """Write tensors and plain data."""
-    buffer = io.BytesIO()
-    torch.save(state, buffer)
-    write_atomically(file, buffer.getvalue())

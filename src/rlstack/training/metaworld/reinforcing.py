@@ -25,10 +25,11 @@ from rlstack.training.language.actor import LanguageActor, Seen
 from rlstack.training.language.proximal import Proximal, ProximalSettings
 from rlstack.training.language.rollouts import Rollouts
 from rlstack.training.metaworld.demonstrations import Demonstrations
-from rlstack.training.metaworld.learning import POLICY, load_policy, make_policy, save
+from rlstack.training.metaworld.learning import POLICY, load_policy, make_policy
 from rlstack.training.metaworld.robots import Robots
 from rlstack.training.metaworld.suite import Suite
 from rlstack.training.metaworld.trials import FIRST_SEED, run_trials
+from rlstack.training.run_folder import save_state
 
 REINFORCED = "reinforced.pt"
 """File of policies, critic and optimisers."""
@@ -134,7 +135,7 @@ def reinforce(
         far.cpu_s = time.process_time() + workers.cpu_s() - cpu
         far.curve.append({**won, "cpu_s": round(far.cpu_s, 1)})
         state = {"policy": policy.state_dict(), "best": best, "proximal": proximal.state_dict()}
-        save(file, {**state, "far": vars(far)})
+        save_state(file, {**state, "far": vars(far)})
         write_atomically(folder / "reinforcing.json", json.dumps(vars(far), indent=1) + "\n")
         on_progress(far.iterations, iterations)
     for worker in range(len(workers)):
