@@ -101,9 +101,6 @@ def fit(
 ) -> Fit:
     """Estimate parameters and initial states.
 
-    If that leaves more than it began with, segments that nothing predicts, such as those of a contact, have led it away
-    from a good start: it begins again there, without them from the first iteration on.
-
     Args:
         problem: What is fitted.
         start: (P,) where the parameters begin.
@@ -114,40 +111,16 @@ def fit(
     Raises:
         UserError: The recording and the robot's model have nothing in common: the residuals are not finite.
     """
-    at = problem.linearise(start, states)
-    _require_finite(at.residual)
-    every = np.ones(len(states), dtype=bool)
-    begun = _spread(problem, _noise(problem, at, every, problem.noise))
-    found = _iterated(problem, at, start, states, centre, _TOGETHER, progress)
-    if _spread(problem, found.noise) <= begun:
-        return found
-    again = _iterated(problem, at, start, states, centre, 0, progress)
-    return min(found, again, key=lambda one: _spread(problem, one.noise))
-
-
-def _spread(problem: Problem, noise: Array) -> float:
-    """Return the logarithm of the likelihood that noise costs a measurement."""
-    return float(np.log(noise)[problem.channels].mean())
-
-
-def _iterated(
-    problem: Problem,
-    at: Linearised,
-    start: Array,
-    states: Array,
-    centre: Array,
-    together: int,
-    progress: Callable[[int], None] | None,
-) -> Fit:
-    """Return the estimate from ``start``, where the residuals are ``at``; see :data:`_TOGETHER`."""
     parameters, noise = start.copy(), problem.noise.copy()
     kept = np.ones(len(states), dtype=bool)
     damping, iterations, calm = _FIRST_DAMPING, 0, 0
+    at = problem.linearise(parameters, states)
+    _require_finite(at.residual)
     for iterations in range(1, _MOST_ITERATIONS + 1):
         if progress is not None:
             progress(iterations)
         noise = _noise(problem, at, kept, noise)
-        if iterations <= together:
+        if iterations <= _TOGETHER:
             noise = problem.noise * float(np.max(noise / problem.noise))
         else:
             kept = _ordinary(problem, at.residual, noise)

@@ -14,7 +14,7 @@ pytest.importorskip("mujoco")
 import mujoco
 
 from rlstack.errors import UserError
-from rlstack.identification.identify import Identification, _partner, identify
+from rlstack.identification.identify import Identification, _partner, _scaled, identify
 from rlstack.identification.recorded import Recorded, Track
 from rlstack.identification.robot_file import write_robot
 from rlstack.kinds.manipulator.identification import IDENTIFICATION, ArmMotion, _extended, _integral, carry
@@ -134,3 +134,18 @@ def test_all_of_a_drive_is_in_proportion_to_its_armature_where_the_motor_is_most
     partner = {one.name: _partner(model, one) for one in model.parameters}
     assert {partner[f"{what}_{PAN}"] for what in ("stiffness", "damping", "friction")} == {f"armature_{PAN}"}
     assert not partner["payload"] and not partner["delay"]
+
+
+def test_where_an_armature_stays_the_file_s_what_is_in_proportion_to_it_starts_scaled_along() -> None:
+    model = ArmMotion(load_manipulator("so100"), [])
+    names = [parameter.name for parameter in model.parameters]
+    values = np.array([max(parameter.value, 0.01) for parameter in model.parameters])
+    roll = [k for k, name in enumerate(names) if name.endswith("_wrist_roll")]
+    estimated = values.copy()
+    estimated[roll] *= 2.0
+    estimated[names.index("payload")] = 0.05
+    found = _scaled(model, [names.index("armature_wrist_roll")], estimated, values)
+    beside = [k for k in range(len(names)) if k not in roll]
+    drive = [k for k in roll if not names[k].startswith("armature")]
+    assert len(drive) == 3 and np.allclose(found[drive], values[drive])
+    assert np.array_equal(found[beside], estimated[beside])
