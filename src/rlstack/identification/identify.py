@@ -311,19 +311,26 @@ def half_widths(model: MotionModel, free: Sequence[int], deviation: Array) -> Ar
 def _in_proportion(model: MotionModel, halves: Mapping[int, float], estimated: Array) -> list[int]:
     """Return the parameters that cannot be told apart from another one, which is then told in proportion to them.
 
-    Those whose interval excludes the file's value are told, if roughly.
+    Those whose interval excludes the file's value are told, if roughly. A factor's interval is one of its logarithm:
+    where the other one may be larger by as much as the file's value is, that is not excluded.
     """
     names = [parameter.name for parameter in model.parameters]
-    wide = [k for k, half in halves.items() if half > model.parameters[k].needed and model.parameters[k].alike]
-    partners = [names.index(model.parameters[k].alike) for k in wide]
-    return [k for k in partners if k in halves and _off(model, k, estimated) < _FAR * halves[k]]
+    found = []
+    for wide in (k for k, half in halves.items() if half > model.parameters[k].needed and model.parameters[k].alike):
+        partner = names.index(model.parameters[wide].alike)
+        if partner not in halves or partner in found:
+            continue
+        ratio = model.parameters[partner].value / max(float(estimated[partner]), 1e-12)
+        both = model.parameters[wide].logarithmic and ratio > 0.0 and abs(np.log(ratio)) < _FAR * halves[wide]
+        if both or _off(model, partner, estimated) < _FAR * halves[partner]:
+            found.append(partner)
+    return found
 
 
 def _scaled(model: MotionModel, partners: Sequence[int], estimated: Array, values: Array) -> Array:
     """Return the estimates, with those in proportion to ``partners`` scaled to what the file has for these.
 
-    The next fit starts near its end then: from an armature half as large under drives that are as strong as before, one
-    of an arm's 20 fits ended where every delay was wrong.
+    The next fit starts near its end then, and not from an armature twice as large under drives as strong as before.
     """
     found = estimated.copy()
     for k in partners:

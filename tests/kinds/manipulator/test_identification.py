@@ -14,7 +14,7 @@ pytest.importorskip("mujoco")
 import mujoco
 
 from rlstack.errors import UserError
-from rlstack.identification.identify import Identification, _partner, _scaled, identify
+from rlstack.identification.identify import Identification, _in_proportion, _partner, _scaled, identify
 from rlstack.identification.recorded import Recorded, Track
 from rlstack.identification.robot_file import write_robot
 from rlstack.kinds.manipulator.identification import IDENTIFICATION, ArmMotion, _extended, _integral, carry
@@ -149,3 +149,18 @@ def test_where_an_armature_stays_the_file_s_what_is_in_proportion_to_it_starts_s
     drive = [k for k in roll if not names[k].startswith("armature")]
     assert len(drive) == 3 and np.allclose(found[drive], values[drive])
     assert np.array_equal(found[beside], estimated[beside])
+
+
+def test_a_drive_told_as_a_factor_only_is_in_proportion_to_the_file_s_armature() -> None:
+    """Half an armature under half a drive moves alike: the armature's own interval is too narrow to say so."""
+    model = ArmMotion(load_manipulator("so100"), [])
+    names = [parameter.name for parameter in model.parameters]
+    roll = {what: names.index(f"{what}_wrist_roll") for what in ("stiffness", "damping", "armature")}
+    estimated = np.array([parameter.value for parameter in model.parameters])
+    estimated[list(roll.values())] *= 0.45
+    halves = {k: 0.5 * parameter.needed for k, parameter in enumerate(model.parameters)}
+    assert _in_proportion(model, halves, estimated) == []
+    halves |= {roll["stiffness"]: 1.2, roll["damping"]: 1.2, roll["armature"]: 0.4 * estimated[roll["armature"]]}
+    assert _in_proportion(model, halves, estimated) == [roll["armature"]]
+    halves[roll["stiffness"]] = 0.3  # the file's would need 0.8
+    assert _in_proportion(model, halves, estimated) == []
