@@ -321,8 +321,10 @@ def _in_proportion(model: MotionModel, halves: Mapping[int, float], estimated: A
         if partner not in halves or partner in found:
             continue
         ratio = model.parameters[partner].value / max(float(estimated[partner]), 1e-12)
-        both = model.parameters[wide].logarithmic and ratio > 0.0 and abs(np.log(ratio)) < _FAR * halves[wide]
-        if both or _off(model, partner, estimated) < _FAR * halves[partner]:
+        factors = model.parameters[wide].logarithmic and not model.parameters[partner].logarithmic and ratio > 0.0
+        if (factors and abs(np.log(ratio)) < _FAR * halves[wide]) or _off(model, partner, estimated) < _FAR * halves[
+            partner
+        ]:
             found.append(partner)
     return found
 
