@@ -322,9 +322,8 @@ def _in_proportion(model: MotionModel, halves: Mapping[int, float], estimated: A
             continue
         ratio = model.parameters[partner].value / max(float(estimated[partner]), 1e-12)
         factors = model.parameters[wide].logarithmic and not model.parameters[partner].logarithmic and ratio > 0.0
-        if (factors and abs(np.log(ratio)) < _FAR * halves[wide]) or _off(model, partner, estimated) < _FAR * halves[
-            partner
-        ]:
+        alike = factors and abs(np.log(ratio)) < _FAR * halves[wide]
+        if alike or _off(model, partner, estimated) < _FAR * halves[partner]:
             found.append(partner)
     return found
 
