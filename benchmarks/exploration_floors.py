@@ -75,14 +75,14 @@ def report(found: Mapping[str, ExplorationRecord], seconds: int) -> dict[str, An
         ]
         print(row(name, [*cells, f"{np.median(to_90):.0f}", f"{100 * done:.1f}%", f"{100 * hit:.1f}%"]))
         figures[name] |= {"to_90": to_90.tolist(), "to_95": to_95.tolist(), "done": done, "collided": hit}
-    if "policy" in found:
+    if "policy" in found and len(found) > 1:
         compare(found, rng)
     return figures
 
 
 def compare(found: Mapping[str, ExplorationRecord], rng: np.random.Generator) -> None:
     """Print how the policy is to the best planner at every time."""
-    others = [found[name] for name in PLANNER_NAMES]
+    others = [driven for name, driven in found.items() if name != "policy"]
     curves = np.array([driven.coverage for driven in others])
     best = curves[curves.mean(axis=1).argmax(axis=0), :, np.arange(curves.shape[2])].T
     ahead = found["policy"].coverage - best

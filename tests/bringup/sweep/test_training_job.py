@@ -64,6 +64,12 @@ def test_what_a_training_said_last_is_why_it_ended(tmp_path: Path) -> None:
     assert job.why() == "No robot is called x."
 
 
+def raylet() -> int:
+    """Return the id of the raylet that this process has started."""
+    children = [int(pid) for file in Path("/proc/self/task").glob("*/children") for pid in file.read_text().split()]
+    return next(pid for pid in children if b"raylet/raylet" in Path(f"/proc/{pid}/cmdline").read_bytes())
+
+
 @needs_ray
 @pytest.mark.integration
 def test_a_training_runs_on_a_ray_cluster_of_this_machine_on_loopback(tmp_path: Path) -> None:
@@ -81,6 +87,10 @@ def test_a_training_runs_on_a_ray_cluster_of_this_machine_on_loopback(tmp_path: 
         assert other.figures()["finished"] and other.log.read_text()
         names = [{file.name for file in one.folder.iterdir() if ".tfevents." not in file.name} for one in (job, other)]
         assert names[0] == names[1] and not list(tmp_path.rglob("*.part"))
+        # without its raylet all is lost at once, as often as it is tried: the sweep pauses
+        os.kill(raylet(), signal.SIGKILL)
+        with pytest.raises(UserError, match=r"\(its raylet\) died"):
+            run_jobs([replace(job, folder=tmp_path / "lost")], workers, ignored)
     finally:
         workers.close()
     assert not (tmp_path / "sweep.token").exists()

@@ -19,12 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from rlstack.bringup.sweep.training_job import USER_ERROR, Job
+from rlstack.errors import UserError
 from rlstack.files import write_atomically
 from rlstack.processes import STARTED_BY
 from rlstack.ray_cluster import connected
 from rlstack.training.run_files import FIGURES
 
 _UNSEEN = "--ray: {} does not see {}, and a population goes on from checkpoints there: give a folder that all share.\n"
+_DEAD = "--ray: Ray's own process on this machine (its raylet) died, and nothing can be started without it."
 _PART = 8 * 2**20
 """Bytes of a file that are in memory at a time."""
 _TOKEN = "sweep.token"
@@ -74,7 +76,11 @@ class RayWorkers:
         self._running[job.folder] = job, task.remote(job, recipe, self._folder, self._token)
 
     def ended(self) -> list[tuple[Job, int]]:
-        """Return those that have ended since the last call, with their exit status; -1: their machine was lost."""
+        """Return those that have ended since the last call, with their exit status; -1: their machine was lost.
+
+        Raises:
+            UserError: Ray's process of this machine died, without which nothing can be started or received.
+        """
         if not self._running:
             return []
         refs = {ref: job for job, ref in self._running.values()}
@@ -87,6 +93,8 @@ class RayWorkers:
                 sent: _Sent = self._ray.get(ref)
                 for name, parts in sent.files.items():
                     _receive(job.folder.parent / name, (self._ray.get(part) for part in parts))
+            except self._ray.exceptions.LocalRayletDiedError as error:  # else each would be lost, as often as tried
+                raise UserError(_DEAD) from error
             except self._ray.exceptions.RayError as error:
                 with job.log.open("a", encoding="utf-8") as log:
                     log.write(f"Lost: {type(error).__name__}\n")
