@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-import weakref
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -20,7 +19,7 @@ from rlstack.errors import UserError
 from rlstack.training.algorithm import NotFinite
 from rlstack.training.elsewhere import build_elsewhere
 from rlstack.training.gradient_averaging import Averaged, Group
-from rlstack.training.linked_process import Linked, last_words, receive, send, serve_linked, start_linked
+from rlstack.training.linked_process import LinkedProcesses, receive, send, serve_linked
 from rlstack.training.run_files import RECIPE, WORKERS
 
 
@@ -72,15 +71,10 @@ class GradientProcesses:
 
     def __init__(self, folder: Path, size: int, state: Any, begun: int) -> None:
         self._place = tempfile.TemporaryDirectory(prefix="rlstack-group-")
-        self._logs = folder / WORKERS
-        self._logs.mkdir(parents=True, exist_ok=True)
-        self._peers: list[Linked] = []
-        weakref.finalize(self, _end, self._peers)
         store, recipe = Path(self._place.name) / "store", (folder / RECIPE).read_text(encoding="utf-8")
-        for rank in range(1, size):
+        self._peers = LinkedProcesses("rlstack.training.gradient_processes", folder / WORKERS, "process", size)
+        for rank, linked in enumerate(self._peers, 1):
             seed = (torch.initial_seed() + 1_000_003 * rank + 7_919 * begun) % 2**63
-            linked = start_linked("rlstack.training.gradient_processes", self._log(rank))
-            self._peers.append(linked)
             about = (rank, size, torch.get_num_threads(), seed, state)
             send(linked.connection, Peer(recipe, str(store), *about))
         self.group = Group(store, 0, size)
@@ -99,25 +93,12 @@ class GradientProcesses:
 
     def ended(self) -> UserError:
         """Return what to say where one of them is gone."""
-        ranks = enumerate(self._peers, 1)
-        gone = next((rank for rank, one in ranks if one.process.poll() is not None), 1)
-        return UserError(
-            f"Process {gone} of the training exited unexpectedly: {last_words(self._log(gone))} Resume the run, or set"
-            " processes to 1."
-        )
+        return self._peers.ended("of the training")
 
     def close(self) -> None:
         """End the others."""
-        _end(self._peers)
+        self._peers.end()
         self._place.cleanup()
-
-    def _log(self, rank: int) -> Path:
-        return self._logs / f"process-{rank}.txt"
-
-
-def _end(peers: list[Linked]) -> None:
-    while peers:
-        peers.pop().end()
 
 
 def _serve(connection: Connection) -> None:

@@ -8,11 +8,13 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rlstack.errors import UserError
 from rlstack.processes import die_with_parent
 
 
@@ -32,6 +34,61 @@ class Linked(NamedTuple):
         self.connection.close()
         self.process.kill()
         self.process.wait()
+
+
+class LinkedProcesses:
+    """Processes of a run, numbered from 1 on, beside its own, which is number 0; they end with this object.
+
+    Args:
+        module: See :func:`start_linked`.
+        logs: Folder for what they print.
+        name: Of their files there: NAME-1.txt and so on.
+        size: Number of processes with the run's own.
+    """
+
+    def __init__(self, module: str, logs: Path, name: str, size: int) -> None:
+        self._logs, self._name = logs, name
+        self._linked: list[Linked] = []
+        weakref.finalize(self, _end_all, self._linked)
+        for rank in range(1, size):
+            logs.mkdir(parents=True, exist_ok=True)
+            self._linked.append(start_linked(module, self._log(rank)))
+
+    def __len__(self) -> int:
+        """Return how many there are beside the run's own."""
+        return len(self._linked)
+
+    def __iter__(self) -> Iterator[Linked]:
+        """Return them by number."""
+        return iter(self._linked)
+
+    def ended(self, what: str, rank: int | None = None, hint: str = "") -> UserError:
+        """Return what to say where one of them is gone.
+
+        Args:
+            what: What it was for, such as ``of the training``.
+            rank: Its number; None: that of the first that is gone.
+            hint: A sentence on why that may be.
+        """
+        if rank is None:
+            rank = next((number for number, one in enumerate(self, 1) if one.process.poll() is not None), 1)
+        said = last_words(self._log(rank))
+        return UserError(
+            f"Process {rank} {what} exited unexpectedly: {said}{hint and f' {hint}'} Resume the run, or set processes"
+            " to 1."
+        )
+
+    def end(self) -> None:
+        """End all."""
+        _end_all(self._linked)
+
+    def _log(self, rank: int) -> Path:
+        return self._logs / f"{self._name}-{rank}.txt"
+
+
+def _end_all(linked: list[Linked]) -> None:
+    while linked:
+        linked.pop().end()
 
 
 def start_linked(module: str, log: Path) -> Linked:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import tempfile
-import weakref
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -20,7 +19,7 @@ from rlstack.training.gradient_averaging import Group
 from rlstack.training.language.actor import LanguageActor
 from rlstack.training.language.demonstrations import ChunkReplay, lessons, told_lessons
 from rlstack.training.language.supervised import Supervised, SupervisedSettings
-from rlstack.training.linked_process import Linked, last_words, receive, send, serve_linked, start_linked
+from rlstack.training.linked_process import LinkedProcesses, receive, send, serve_linked
 
 
 @dataclass(frozen=True)
@@ -82,14 +81,9 @@ class Workers:
 
     def __init__(self, processes: int, learner: Supervised, shown: ChunkReplay, labels: int, logs: Path) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="rlstack-group-")
-        self._logs = logs
-        logs.mkdir(parents=True, exist_ok=True)
         store = Path(self._folder.name) / "store"
-        self.processes: list[Linked] = []
-        weakref.finalize(self, _end, self.processes)
-        for rank in range(1, processes):
-            one = start_linked("rlstack.training.language.parallel", self._log(rank))
-            self.processes.append(one)
+        self.processes = LinkedProcesses("rlstack.training.language.parallel", logs, "learning", processes)
+        for rank, one in enumerate(self.processes, 1):
             about = (rank, processes, torch.get_num_threads(), learner.settings, copy.deepcopy(learner.actor), labels)
             send(one.connection, Learning(store, *about, learner.state_dict(), shown.folders, shown.weights))
         learner.averaged = Group(store, 0, processes)
@@ -109,25 +103,12 @@ class Workers:
 
     def ended(self) -> UserError:
         """Return what to say where one of them ended."""
-        ranks = enumerate(self.processes, 1)
-        gone = next((rank for rank, one in ranks if one.process.poll() is not None), 1)
-        return UserError(
-            f"Process {gone} of supervised learning exited unexpectedly: {last_words(self._log(gone))} If it"
-            " was killed, memory may have run out. Resume the run, or set processes to 1."
-        )
+        return self.processes.ended("of supervised learning", hint="If it was killed, memory may have run out.")
 
     def close(self) -> None:
         """End the other processes."""
-        _end(self.processes)
+        self.processes.end()
         self._folder.cleanup()
-
-    def _log(self, rank: int) -> Path:
-        return self._logs / f"learning-{rank}.txt"
-
-
-def _end(processes: list[Linked]) -> None:
-    while processes:
-        processes.pop().end()
 
 
 def _serve(connection: Connection) -> None:

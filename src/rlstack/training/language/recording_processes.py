@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -12,7 +11,7 @@ import torch
 
 from rlstack.errors import UserError
 from rlstack.training.elsewhere import build_elsewhere
-from rlstack.training.linked_process import Linked, last_words, receive, send, serve_linked, start_linked
+from rlstack.training.linked_process import LinkedProcesses, receive, send, serve_linked
 from rlstack.training.run_files import RECIPE, WORKERS
 
 
@@ -51,15 +50,11 @@ class RecordingProcesses:
     """
 
     def __init__(self, folder: Path, size: int) -> None:
-        self._logs = folder / WORKERS
-        self._logs.mkdir(parents=True, exist_ok=True)
-        self._others: list[Linked] = []
-        weakref.finalize(self, _end, self._others)
-        for rank in range(1, size):
-            linked = start_linked("rlstack.training.language.recording_processes", self._log(rank))
-            self._others.append(linked)
+        module = "rlstack.training.language.recording_processes"
+        self._others = LinkedProcesses(module, folder / WORKERS, "recording", size)
+        for rank, one in enumerate(self._others, 1):
             seed = (torch.initial_seed() + 1_000_003 * rank) % 2**63
-            send(linked.connection, Share(folder, rank, size, torch.get_num_threads(), seed))
+            send(one.connection, Share(folder, rank, size, torch.get_num_threads(), seed))
 
     def wait(self) -> list[Path]:
         """Return where their shares are, when these are whole.
@@ -72,10 +67,7 @@ class RecordingProcesses:
             try:
                 came = receive(one.connection)
             except (EOFError, ConnectionError):
-                raise UserError(
-                    f"Process {rank} that records demonstrations exited unexpectedly: {last_words(self._log(rank))}"
-                    " Resume the run, or set processes to 1."
-                ) from None
+                raise self._others.ended("that records demonstrations", rank) from None
             if isinstance(came, str):
                 raise UserError(came)
             found += came
@@ -83,15 +75,7 @@ class RecordingProcesses:
 
     def close(self) -> None:
         """End them; what they have recorded stays, and is gone on with by the next ones."""
-        _end(self._others)
-
-    def _log(self, rank: int) -> Path:
-        return self._logs / f"recording-{rank}.txt"
-
-
-def _end(others: list[Linked]) -> None:
-    while others:
-        others.pop().end()
+        self._others.end()
 
 
 def _serve(connection: Connection) -> None:
