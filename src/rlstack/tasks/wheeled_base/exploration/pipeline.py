@@ -331,7 +331,7 @@ def _on_rays_by_rows(unknown: Tensor, clear: Tensor, ways: Sequence[int]) -> Ten
     total = torch.zeros_like(dark)
     for order in (range(rows - 1), range(rows - 1, 0, -1)):
         step = order.step
-        seen = torch.zeros(len(ways), batch * columns + 2)  # with a cell before the first map and after the last
+        seen = dark.new_zeros(len(ways), batch * columns + 2)  # with a cell before the first map and after the last
         for row in order:
             behind = (dark[row] + seen[:, 1:-1]) * passes[row]
             for k, way in enumerate(ways):
