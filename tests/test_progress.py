@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 
 import pytest
 
@@ -57,6 +59,7 @@ def test_work_without_stages_says_that_it_goes_on_and_what_is_left(monkeypatch: 
     now, said, heard = [0.0], [], threading.Semaphore(0)
     monkeypatch.setattr(progress, "AFTER_S", 0.001)
     monkeypatch.setattr(progress, "EVERY_S", 0.001)
+    monkeypatch.setattr(progress, "_stage_said_s", -math.inf)  # other tests' stages, by another clock
     monkeypatch.setattr("rlstack.progress.time.monotonic", lambda: now[0])
 
     def hear(line: str) -> None:
@@ -72,6 +75,28 @@ def test_work_without_stages_says_that_it_goes_on_and_what_is_left(monkeypatch: 
         "restoring the run: 12 s so far, about 10 s left",
         "restoring the run: 40 s so far",
     ]
+
+
+def test_work_is_silent_while_a_stage_of_it_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    said, heard = [], threading.Semaphore(0)
+    monkeypatch.setattr(progress, "AFTER_S", 0.001)
+    monkeypatch.setattr(progress, "EVERY_S", 0.1)
+
+    def hear(line: str) -> None:
+        said.append(line)
+        heard.release()
+
+    stage = StageLines(hear)
+    stage("demonstrations", 0, 2_000)
+    with working("setting up", say=hear):
+        for _ in range(5):
+            time.sleep(0.02)
+            stage("demonstrations", 1_000, 2_000)
+        assert all(line.startswith("demonstrations") for line in said), said
+        assert heard.acquire(timeout=5.0)
+        while not said[-1].startswith("setting up"):
+            assert heard.acquire(timeout=5.0)
+    assert said[0] == "demonstrations: 0/2,000"
 
 
 def test_short_work_is_not_mentioned() -> None:

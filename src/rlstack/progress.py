@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import time
@@ -34,6 +35,10 @@ def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+_stage_said_s = -math.inf
+"""When a stage last said how far it is."""
+
+
 class StageLines:
     """Says how far each stage is, with an estimate of what is left of it.
 
@@ -50,6 +55,7 @@ class StageLines:
 
     def __call__(self, stage: str, done: float, count: int) -> None:
         """Take the progress of a stage."""
+        global _stage_said_s
         now = time.monotonic()
         if stage != self._stage:
             self._stage, self._first, self._begun_s, self._due_s = stage, done, now, now + self._after_s
@@ -60,14 +66,15 @@ class StageLines:
         left = ""
         if self._first < done < count:
             left = f", about {duration((now - self._begun_s) / (done - self._first) * (count - done))} left"
-        self._say(f"{stage}: {int(done)}/{count}{left}")
+        _stage_said_s = now
+        self._say(f"{stage}: {int(done):,}/{count:,}{left}")
 
 
 @contextmanager
 def working(what: str, expected_s: float | None = None, say: Callable[[str], None] = say) -> Iterator[None]:
     """Say what is going on inside the context, and how long it has taken, if it takes longer than :data:`AFTER_S`.
 
-    For work that does not say how far it is.
+    For work that does not say how far it is; while a stage of it does, :class:`StageLines` alone speaks.
 
     Args:
         what: Such as ``restoring the run``.
@@ -79,7 +86,10 @@ def working(what: str, expected_s: float | None = None, say: Callable[[str], Non
     def report() -> None:
         wait_s = AFTER_S
         while not over.wait(wait_s):
-            so_far_s, wait_s = time.monotonic() - begun_s, EVERY_S
+            now, wait_s = time.monotonic(), EVERY_S
+            if now - _stage_said_s < 2.0 * EVERY_S:
+                continue
+            so_far_s = now - begun_s
             left_s = 0.0 if expected_s is None else expected_s - so_far_s
             left = f", about {duration(left_s)} left" if left_s >= 1.0 else ""
             say(f"{what}: {duration(so_far_s)} so far{left}")

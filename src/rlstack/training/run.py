@@ -21,6 +21,7 @@ from rlstack.errors import UserError
 from rlstack.files import write_atomically, write_json
 from rlstack.policies import PolicyOutputError
 from rlstack.processes import children_cpu_s
+from rlstack.progress import working
 from rlstack.robots import RobotSpec, load_robot
 from rlstack.training import ALGORITHMS
 from rlstack.training.algorithm import Actor, Algorithm, ChecksFirst, HasProcesses, NotFinite, UsesFolder, on_ray
@@ -371,7 +372,8 @@ class _Run:
         graph = self._graph(actor)
         policy = TorchPolicy(graph, self._contract(graph), self.robot)
         try:
-            found = self.evaluator.evaluate(policy)
+            with working("held-out trials"):
+                found = self.evaluator.evaluate(policy)
         except UserError as error:
             if isinstance(error.__cause__, PolicyOutputError):
                 raise NotFinite("The policy's command on held-out starts is not finite") from error

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from rlstack.data.replay import ReplayBuffer, ReplayReader, ReplaySpec, fields
 from rlstack.errors import UserError
-from rlstack.training.counting import Counting
+from rlstack.progress import EVERY_S, StageLines
 from rlstack.training.hindsight_replay import Rows, each, keep_episode
 from rlstack.training.language.actor import LanguageActor, Layout, Seen
 from rlstack.training.language.network import NetworkSettings
@@ -213,11 +213,11 @@ def record_stills(environment: Any, actor: LanguageActor, place: Path, wanted: i
 
     with ReplayBuffer(place, spec_of(environment, actor, wanted + 2 * count, count)) as buffer:
         if len(buffer) < wanted:
-            counting = Counting("starts", wanted, len(buffer))
+            say_how_far = StageLines(after_s=EVERY_S)
             buffer.begin_lanes(begun(), lanes)
             while len(buffer) < wanted:
                 buffer.add_lanes({"action": nothing, "inside": nothing[..., 0]}, begun(), lanes)
-                counting(len(buffer))
+                say_how_far("starts", len(buffer), wanted)
             environment.reset_all()
 
 
@@ -237,7 +237,7 @@ def _demonstrate(
         seen = environment.observe()[0]
         return each(seen_rows(environment, actor.layout, seen, environment.privileged(), environment.image_places()))
 
-    counting = Counting("demonstrations", wanted, held)
+    say_how_far = StageLines(after_s=EVERY_S)
     environment.restart(torch.arange(count))
     going: list[list[Rows]] = [[row] for row in begun()]
     lasted, found, tried = np.zeros(count, np.intp), 0, 0
@@ -264,7 +264,7 @@ def _demonstrate(
                 if found > held:
                     keep_episode(buffer, going[robot])
             going[robot], lasted[robot] = [now[robot]], 0
-        counting(found)
+        say_how_far("demonstrations", found, wanted)
     if found < wanted:
         raise UserError(
             f"The scripted expert succeeded in {found} of {tried} episodes, but {wanted} demonstrations are required:"
