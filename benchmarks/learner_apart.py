@@ -3,8 +3,8 @@
 
 The same recipe four times, each in processes of its own: all in one process with one thread and with two, with a
 learner apart, and with rollout workers beside it (one thread each). Updates per step are the same: the robots wait for
-a learner that is ``lead`` iterations behind. Of the algorithms of language, updates overlap with the next trials in
-place of a learner apart, and workers wait while the policy learns, with as many threads as there are workers.
+a learner that is ``lead`` iterations behind. The algorithms of language have no learner apart: their workers wait while
+the policy learns, with as many threads as there are workers.
 Counted is from a quarter of the steps on, when random actions, demonstrations and pretraining are over, to the
 iteration before the evaluation at the end, which tells whether as many steps have taught as much. The median of the
 rounds is compared; each has a seed of its own.
@@ -36,8 +36,6 @@ from rlstack.bringup.bench import machine
 from rlstack.training.recipe import load_recipe
 
 ONE, TWO, APART, WORKERS = "one process, one thread", "one process, two threads", "learner apart", "with workers"
-BESIDE = {"apart": "True"}, {"overlap": "True"}
-"""Settings by which a learner is apart: of soft actor-critics, and of the algorithms of language."""
 COUNTED_FROM = 0.25
 
 
@@ -55,11 +53,13 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write the figures there, too")
     options, more = parser.parse_known_args()
     settings = load_recipe(options.recipe).algorithm_settings
-    (apart,) = (some for some in BESIDE if hasattr(settings, next(iter(some))))
-    alternate = not hasattr(settings, "apart")
-    workers = {**({} if alternate else apart), "workers": str(options.workers)}
-    variants: dict[str, tuple[int, dict[str, str]]] = {ONE: (1, {}), TWO: (2, {}), APART: (1, apart)}
-    variants[WORKERS] = (options.workers if alternate else 1, workers)
+    variants: dict[str, tuple[int, dict[str, str]]] = {ONE: (1, {}), TWO: (2, {})}
+    workers = {"workers": str(options.workers)}
+    if hasattr(settings, "apart"):
+        apart = {"apart": "True"}
+        variants |= {APART: (1, apart), WORKERS: (1, {**apart, **workers})}
+    else:
+        variants[WORKERS] = (options.workers, workers)
     variants = {name: one for name, one in variants.items() if any(words in name for words in options.only)}
     found: dict[str, list[dict[str, float]]] = {name: [] for name in variants}
     for round_ in range(options.rounds):

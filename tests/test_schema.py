@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rlstack import schema
 from rlstack.errors import UserError
-from rlstack.schema import value
+from rlstack.schema import Removed, value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +147,17 @@ def test_what_is_not_allowed_is_refused_with_key_value_and_what_is(data: dict[st
     message = refused(**data)
     for part in said:
         assert part in message
+
+
+def test_a_key_that_was_removed_is_left_out_with_its_former_default_and_refused_otherwise() -> None:
+    @dataclass(frozen=True)
+    class Fewer:
+        removed_keys: ClassVar[dict[str, Removed]] = {"twice": Removed(False, "set count to 2")}
+        count: int = 1
+
+    assert schema.load(Fewer, {"twice": False, "count": 3}, "f") == Fewer(3)
+    with pytest.raises(UserError, match=r"^f: twice: True is not allowed any more: set count to 2\.$"):
+        schema.load(Fewer, {"twice": True}, "f")
 
 
 def test_a_missing_key_and_a_wrong_top_are_refused() -> None:

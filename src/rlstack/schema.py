@@ -41,10 +41,24 @@ def value(
     return dataclasses.field(default=default, metadata=allowed)
 
 
+@dataclasses.dataclass(frozen=True)
+class Removed:
+    """A former key of a dataclass, which lists such keys in its ``removed_keys``.
+
+    Args:
+        usual: Its former default, which files may still give: it means nothing.
+        instead: What to do in place of any other value, as the end of a sentence.
+    """
+
+    usual: Any
+    instead: str
+
+
 def load(cls: type[T], data: Any, where: str) -> T:
     """Build the dataclass ``cls`` from a mapping; refuse unknown keys, missing keys, wrong types and ranges.
 
-    What a nested mapping omits is as in its field's default, which may differ from the nested class's own.
+    What a nested mapping omits is as in its field's default, which may differ from the nested class's own. A key that
+    was removed is left out if it has its former default, and else refused; see :class:`Removed`.
 
     Args:
         cls: A dataclass whose annotations are numbers, strings, booleans, tuples, dictionaries, literals,
@@ -106,8 +120,14 @@ def _load_dataclass(cls: type, data: Any, where: str, path: str) -> Any:
         raise UserError(f"{where}: {path or 'the file'} must be a mapping of keys to values, not {_show(data)}.")
     hints = typing.get_type_hints(cls)
     fields = {f.name: f for f in dataclasses.fields(cls) if f.init}
+    removed: Mapping[str, Removed] = getattr(cls, "removed_keys", {})
     for key in data:
-        if key not in fields:
+        if key in removed:
+            if data[key] != removed[key].usual:
+                raise UserError(
+                    f"{where}: {_join(path, key)}: {_show(data[key])} is not allowed any more: {removed[key].instead}."
+                )
+        elif key not in fields:
             raise UserError(f"{where}: {unknown_name('key', _join(path, str(key)), [_join(path, n) for n in fields])}")
     arguments = {}
     for name, field in fields.items():

@@ -68,6 +68,15 @@ def test_an_algorithm_that_was_renamed_still_loads_by_its_former_name() -> None:
     assert recipe_from_data({**data, "algorithm": "ppo_choice"}, "old") == load_recipe("base_exploration")
 
 
+def test_a_run_from_before_updates_overlapped_no_longer_still_loads_unless_it_needs_that() -> None:
+    data = yaml.safe_load(recipe_files()["table_push_ppo"].read_text())
+    settings = data["algorithm_settings"]
+    old = {**data, "algorithm_settings": {**settings, "overlap": False}}
+    assert recipe_from_data(old, "old") == load_recipe("table_push_ppo")
+    with pytest.raises(UserError, match=r"^old: algorithm_settings: overlap: True is not .* set workers to 2"):
+        recipe_from_data({**data, "algorithm_settings": {**settings, "overlap": True}}, "old")
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

@@ -84,11 +84,9 @@ def test_ppo_takes_over_what_changes_and_keeps_its_adapted_rate_otherwise() -> N
 
 
 def test_what_learns_elsewhere_changes_nothing() -> None:
-    recipe = load_recipe("quadrotor_hover")
+    recipe = load_recipe("arm_push")
     assert len(read_changes(["0.5:learning_rate=1e-3"], recipe.algorithm, recipe.algorithm_settings, "here")) == 1
 
-    class Overlapped:
-        overlap = True
-
-    with pytest.raises(UserError, match="here: changes: the algorithm vla_ppo cannot change learning_rate"):
-        read_changes(["0.5:learning_rate=1e-3"], "vla_ppo", Overlapped(), "here")
+    apart = replace(load_recipe("arm_push").algorithm_settings, apart=True)
+    with pytest.raises(UserError, match="here: changes: the algorithm rlpd cannot change learning_rate"):
+        read_changes(["0.5:learning_rate=1e-3"], "rlpd", apart, "here")

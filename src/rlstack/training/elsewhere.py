@@ -13,7 +13,7 @@ from rlstack.tasks.core.learning_environment import LearningEnvironment
 from rlstack.training import ALGORITHMS
 from rlstack.training.recipe import Recipe, recipe_from_data
 
-_ALONE = {"apart": False, "overlap": False, "workers": 0, "processes": 1}
+_ALONE = {"apart": False, "workers": 0, "processes": 1}
 """Settings by which an algorithm starts no process itself."""
 
 

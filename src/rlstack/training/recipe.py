@@ -95,8 +95,8 @@ class Recipe(Generic[Task, Settings]):
     def processes(self) -> int:
         """Processes of a training that compute at a time: its own, a learner apart, and those beside them."""
         settings = self.algorithm_settings
-        apart, overlap, workers = (getattr(settings, name, 0) for name in ("apart", "overlap", "workers"))
-        return int(bool(apart or overlap)) + max(int(workers), getattr(settings, "processes", 1))
+        beside = max(getattr(settings, "workers", 0), getattr(settings, "processes", 1))
+        return int(getattr(settings, "apart", False)) + beside
 
 
 def recipe_files() -> dict[str, Path]:

@@ -58,8 +58,7 @@ def read_change(text: str, where: str) -> Change:
 def changeable_in_run(algorithm: str, settings: Any) -> tuple[str, ...]:
     """Return the settings that an algorithm can change in mid-run; none where another process or a person learns."""
     by_hand = getattr(getattr(settings, "intervener", None), "kind", "") == "hand"
-    elsewhere = getattr(settings, "apart", False) or getattr(settings, "overlap", False)
-    alone = not (by_hand or elsewhere or getattr(settings, "processes", 1) > 1)
+    alone = not (by_hand or getattr(settings, "apart", False) or getattr(settings, "processes", 1) > 1)
     return tuple(getattr(ALGORITHMS.load(algorithm), "changeable", ())) if alone else ()
 
 

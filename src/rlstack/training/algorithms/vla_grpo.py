@@ -14,7 +14,6 @@ from rlstack.errors import UserError
 from rlstack.schema import value
 from rlstack.tasks.core.learning_environment import LearningEnvironment
 from rlstack.training.algorithm import IterationResult, check_finite
-from rlstack.training.language.overlap import finish, policy_gradient
 from rlstack.training.language.policy_gradient import CHANGEABLE, PolicyGradient, PolicyGradientSettings
 from rlstack.training.language.rollouts import group_advantages, totals
 from rlstack.training.language.sampled_trials import SampledSettings, SampledTrials
@@ -52,7 +51,7 @@ class VLAGRPO(SampledTrials):
         self.settings = settings
         self._longest = -(-environment.task.steps // settings.chunk)
         self.steps_per_iteration = environment.count * environment.task.steps
-        self.learner = policy_gradient(settings, self.policy, self.generator)
+        self.learner = PolicyGradient(settings, self.policy, self.generator)
         environment.autoreset = False
 
     def refer(self) -> None:
@@ -81,14 +80,8 @@ class VLAGRPO(SampledTrials):
         per_s = self.environment.task.rate_hz / self.environment.task.steps
         return IterationResult(float(chunks.reward.sum(dim=0).mean()) * per_s, seen["lost"], scalars)
 
-    def close(self) -> None:
-        """End all further processes, with what they have learned taken over."""
-        super().close()
-        finish(self.learner)
-
     def change(self, settings: VLAGRPOSettings) -> None:
         """Go on with other settings; see :class:`rlstack.training.algorithm.ChangesInRun`."""
-        assert isinstance(self.learner, PolicyGradient)  # what overlaps is refused before
         self.settings = self.learner.settings = settings
 
     def state_dict(self) -> dict[str, Any]:

@@ -12,8 +12,7 @@ from rlstack.schema import value
 from rlstack.tasks.core.learning_environment import LearningEnvironment
 from rlstack.training.algorithm import IterationResult
 from rlstack.training.language.demonstrations import check_looks
-from rlstack.training.language.overlap import finish
-from rlstack.training.language.policy_gradient import CHANGEABLE, PolicyGradient
+from rlstack.training.language.policy_gradient import CHANGEABLE
 from rlstack.training.language.proximal import Proximal, ProximalSettings
 from rlstack.training.language.rollouts import totals
 from rlstack.training.language.sampled_trials import SampledSettings, SampledTrials
@@ -69,14 +68,8 @@ class VLAPPO(SampledTrials):
         per_s = self.environment.task.rate_hz / (settings.chunk * settings.rollout)
         return IterationResult(float(chunks.reward.sum(dim=0).mean()) * per_s, totals([chunks])["lost"], scalars)
 
-    def close(self) -> None:
-        """End all further processes, with what they have learned taken over."""
-        super().close()
-        finish(self.proximal.learner)
-
     def change(self, settings: VLAPPOSettings) -> None:
         """Go on with other settings; see :class:`rlstack.training.algorithm.ChangesInRun`."""
-        assert isinstance(self.proximal.learner, PolicyGradient)  # what overlaps is refused before
         self.settings = self.proximal.settings = self.proximal.learner.settings = settings
 
     def state_dict(self) -> dict[str, Any]:

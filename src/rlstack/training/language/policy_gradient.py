@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from rlstack.schema import value
+from rlstack.errors import UserError
+from rlstack.schema import Removed, value
 from rlstack.training.language.actor import LanguageActor, Seen
 from rlstack.training.language.grounding import unlike
 from rlstack.training.language.head import Exploration
@@ -40,8 +41,6 @@ class PolicyGradientSettings:
     """Weight of the KL divergence from the policy that learning started from; it costs a third more."""
     entropy: float = value(0.0, at_least=0.0)
     """Weight of the entropy bonus."""
-    overlap: bool = False
-    """Whether updates run in a process of their own, on another core, while the robots go on with the policy before."""
     head_rate: float = value(10.0, above=0.0)
     """Learning rate of the head, as a multiple of the rest's: it has few weights, which generalise."""
     temperature: float = value(1.7, above=0.0)
@@ -55,6 +54,10 @@ class PolicyGradientSettings:
     """How the head ``flow`` is sampled: learned noise in each of its steps, a stochastic differential equation with the
     flow's own distribution, or one random step of that for each chunk, which is cheaper to learn from."""
 
+    removed_keys: ClassVar[dict[str, Removed]] = {
+        "overlap": Removed(False, "set workers to 2 in its place; they are faster and act by the newest policy")
+    }
+
 
 CHANGEABLE = ("learning_rate", "entropy", "epochs", "clip_low", "clip_high")
 """Settings of these that may change in mid-run."""
@@ -65,12 +68,22 @@ class PolicyGradient:
 
     Args:
         settings: Its settings.
-        policy: The policy.
+        policy: The policy. The settings say how its actions are sampled, and whether its eyes stay as they are.
         generator: Shuffles experience.
+
+    Raises:
+        UserError: Its head cannot be sampled so, or its eyes cannot be fixed.
     """
 
     def __init__(self, settings: PolicyGradientSettings, policy: LanguageActor, generator: torch.Generator) -> None:
         self.settings, self.policy, self.generator = settings, policy, generator
+        policy.head.explore_by(settings.exploration)
+        if settings.fixed_eyes:
+            if settings.places or policy.grounded is None:
+                learns = "places is above 0: what is seen would have to learn"
+                why = learns if settings.places else "a checkpoint's network"
+                raise UserError(f"algorithm_settings: fixed_eyes: true is not allowed with {why}.")
+            policy.fix_eyes()
         named = {name: one for name, one in policy.head.named_parameters() if one.requires_grad}
         others = [one for one in policy.network.parameters() if one.requires_grad]
         spread = [named.pop("log_std")] if "log_std" in named else []

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from rlstack.schema import value
 from rlstack.training.algorithm import check_finite, check_widths
 from rlstack.training.language.actor import LanguageActor
-from rlstack.training.language.overlap import policy_gradient
 from rlstack.training.language.policy_gradient import PolicyGradient, PolicyGradientSettings
 from rlstack.training.language.rollouts import Chunks, CollectsChunks, advantages, totals
 from rlstack.training.networks import Normalised, relu_layers
@@ -75,7 +74,7 @@ class Proximal:
         columns: Of what its critic may know.
         generator: Shuffles experience.
         apart: Whether advantages are centred for each robot apart, since each has a task of its own.
-        anchor: Loss that each update adds; not with ``overlap``.
+        anchor: Loss that each update adds.
     """
 
     def __init__(
@@ -89,10 +88,8 @@ class Proximal:
         anchor: Callable[[], Tensor] | None = None,
     ) -> None:
         self.settings, self.rollouts, self.generator, self._apart = settings, rollouts, generator, apart
-        self.learner = policy_gradient(settings, policy, generator)
-        if anchor is not None:
-            assert isinstance(self.learner, PolicyGradient)
-            self.learner.anchor = anchor
+        self.learner = PolicyGradient(settings, policy, generator)
+        self.learner.anchor = anchor
         self.critic = Critic(columns, settings.critic_hidden)
         self._optimiser = Adam(self.critic.parameters(), lr=settings.critic_learning_rate)
         self._done = 0
