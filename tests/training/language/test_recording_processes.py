@@ -13,7 +13,8 @@ from rlstack.data.replay import ReplayReader
 from rlstack.errors import UserError
 from rlstack.training import run
 from rlstack.training.algorithms.vla_dagger import shown_by
-from rlstack.training.algorithms.vla_sft import share_of
+from rlstack.training.algorithms.vla_sft import VLASFT, share_of
+from rlstack.training.elsewhere import robots_of
 from rlstack.training.language import recording_processes
 from rlstack.training.language.demonstrations import weights_of
 from rlstack.training.language.network import NetworkSettings
@@ -54,7 +55,15 @@ def test_each_process_records_its_share_and_both_learn_from_all(tmp_path: Path) 
     assert len(stills.indices()) >= 5 and len(more.indices()) >= 4
     first, second = (one.gather(one.indices()[:1])["places"] for one in (stills, more))
     assert not (first == second).all(), "other scenes"
-    assert {log.name for log in (tmp_path / "run" / WORKERS).iterdir()} == {"recording-1.txt", "learning-1.txt"}
+    logs = tmp_path / "run" / WORKERS
+    assert {log.name for log in logs.iterdir()} == {"recording-1.txt", "learning-1.txt"}
+
+    again, log = recipe(), logs / "recording-1.txt"
+    log.unlink()
+    resumed = VLASFT(again.algorithm_settings, robots_of(again, 4, "cpu", 0))
+    resumed.open(tmp_path / "run")
+    assert not log.exists(), "all is there: no process is started"
+    assert resumed._shown is not None and resumed._shown.folders == places[::2] + places[1::2]
 
 
 def test_an_expert_that_fails_elsewhere_ends_the_run_with_its_reason(

@@ -31,6 +31,7 @@ from rlstack.training.language.demonstrations import (
     place_of,
     record_chunks,
     record_stills,
+    recorded,
     told_lessons,
     weights_of,
 )
@@ -120,11 +121,7 @@ class VLASFT:
         if settings.dataset:
             self._shown = copy_chunks(self.environment, self.policy, folder, settings.demonstrations, settings.dataset)
         else:
-            recording = RecordingProcesses(folder, processes)
-            try:
-                places = [*self.record(folder, 0, processes), *recording.wait()]
-            finally:
-                recording.close()
+            places = self._recorded(folder, processes)
             self._shown = ChunkReplay(places, self.policy, weights_of(places, _STILL))
         if not self._begun:
             normalise(self.policy, self._shown)
@@ -147,19 +144,34 @@ class VLASFT:
             raise self._workers.ended() from error
         return IterationResult(0.0, 0.0, checked_losses({**means(made), **means(more, "told_")}))
 
-    def record(self, folder: Path, rank: int, size: int) -> list[Path]:
+    def record(self, folder: Path, rank: int, size: int) -> None:
         """Record a share of the demonstrations; see :class:`.RecordsShares`."""
         settings, policy = self.settings, self.policy
-        wanted, stills = (share_of(whole, rank, size) for whole in (settings.demonstrations, settings.stills))
-        places = [place_of(folder, FOLDER, rank)]
-        if wanted:
-            noise = Disturbance(settings.stray, settings.kicks)
-            drawing = torch.Generator().manual_seed(torch.initial_seed() % 2**63)  # resuming draws batches as before
-            record_chunks(self.environment, policy, places[0], wanted, noise, drawing)
-        if stills:
-            places.append(place_of(folder, STILLS, rank))
-            record_stills(self.environment, policy, places[1], stills)
-        return places if wanted else places[1:]
+        for name, place, wanted in self._share(folder, rank, size):
+            if name == FOLDER:
+                noise = Disturbance(settings.stray, settings.kicks)
+                drawing = torch.Generator().manual_seed(torch.initial_seed() % 2**63)  # resuming draws batches as before
+                record_chunks(self.environment, policy, place, wanted, noise, drawing)
+            else:
+                record_stills(self.environment, policy, place, wanted)
+
+    def _recorded(self, folder: Path, processes: int) -> list[Path]:
+        """Record what is missing of all shares, side by side; return where they are."""
+        shares = [self._share(folder, rank, processes) for rank in range(processes)]
+        whole = all(recorded(place, name) >= wanted for share in shares[1:] for name, place, wanted in share)
+        others = RecordingProcesses(folder, 1 if whole else processes)
+        try:
+            self.record(folder, 0, processes)
+            others.wait()
+        finally:
+            others.close()
+        return [place for share in shares for _, place, _ in share]
+
+    def _share(self, folder: Path, rank: int, size: int) -> list[tuple[str, Path, int]]:
+        """Return the kinds of recordings that a process makes: each one's name, where, and how many it has."""
+        kinds = (FOLDER, self.settings.demonstrations), (STILLS, self.settings.stills)
+        shares = ((name, place_of(folder, name, rank), share_of(whole, rank, size)) for name, whole in kinds)
+        return [share for share in shares if share[2]]
 
     def _begin_others(self, done: float) -> None:
         """Begin an iteration in the other processes, if there are some."""

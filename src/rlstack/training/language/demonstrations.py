@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlstack.data.replay import ReplayBuffer, ReplayReader, ReplaySpec, fields
+from rlstack.data.replay.storage import SPEC_FILE
 from rlstack.errors import UserError
 from rlstack.progress import EVERY_S, StageLines
 from rlstack.training.hindsight_replay import Rows, each, keep_episode
@@ -131,6 +132,18 @@ def place_of(folder: Path, name: str, rank: int) -> Path:
 def places_of(folder: Path, name: str) -> list[Path]:
     """Return where processes have recorded something in a run's folder."""
     return [folder / name, *sorted(folder.glob(f"{name}{_OF_PROCESS}*"))]
+
+
+def recorded(place: Path, name: str) -> int:
+    """Return how many demonstrations (of :data:`FOLDER`) or starts (of :data:`STILLS`) are in a folder, if it is there.
+
+    Raises:
+        UserError: A file in it is damaged.
+    """
+    if not (place / SPEC_FILE).is_file():
+        return 0
+    reader = ReplayReader(place)
+    return len(reader.episodes()) if name == FOLDER else len(reader)
 
 
 def weights_of(places: Sequence[Path], still: float) -> list[float]:

@@ -18,8 +18,8 @@ from rlstack.training.run_files import RECIPE, WORKERS
 class RecordsShares(Protocol):
     """An algorithm that can record a share of its demonstrations."""
 
-    def record(self, folder: Path, rank: int, size: int) -> list[Path]:
-        """Record one of ``size`` shares into a run's folder, unless it is there; return where it is."""
+    def record(self, folder: Path, rank: int, size: int) -> None:
+        """Record one of ``size`` shares into a run's folder, as far as it is not there."""
 
 
 @dataclass(frozen=True)
@@ -56,22 +56,19 @@ class RecordingProcesses:
             seed = (torch.initial_seed() + 1_000_003 * rank) % 2**63
             send(one.connection, Share(folder, rank, size, torch.get_num_threads(), seed))
 
-    def wait(self) -> list[Path]:
-        """Return where their shares are, when these are whole.
+    def wait(self) -> None:
+        """Wait until their shares are whole.
 
         Raises:
             UserError: The expert seldom succeeds, or a process ended.
         """
-        found = list[Path]()
         for rank, one in enumerate(self._others, 1):
             try:
-                came = receive(one.connection)
+                why = receive(one.connection)
             except (EOFError, ConnectionError):
                 raise self._others.ended("that records demonstrations", rank) from None
-            if isinstance(came, str):
-                raise UserError(came)
-            found += came
-        return found
+            if why is not None:
+                raise UserError(why)
 
     def close(self) -> None:
         """End them; what they have recorded stays, and is gone on with by the next ones."""
@@ -79,12 +76,13 @@ class RecordingProcesses:
 
 
 def _serve(connection: Connection) -> None:
-    """Record a share; send where it is, or why there is none."""
+    """Record a share; send None when it is whole, or why it cannot be."""
     share: Share = receive(connection)
     recipe = (share.folder / RECIPE).read_text(encoding="utf-8")
     algorithm: RecordsShares = build_elsewhere(recipe, None, share.threads, share.seed)
     try:
-        send(connection, algorithm.record(share.folder, share.rank, share.size))
+        algorithm.record(share.folder, share.rank, share.size)
+        send(connection, None)
     except UserError as error:
         send(connection, str(error))
 
