@@ -192,7 +192,8 @@ def test_demonstrations_that_do_not_fit_are_refused_by_name(
     (other / "meta/info.json").write_text(json.dumps({**info, "features": features}))
     assert "has the camera 'observation.images.wrist' too" in refused(*record, str(other))
     assert "of arm_reach, not of arm_push" in refused("record", "arm_push", "--expert", "--out", str(reaching))
-    assert "not a manipulation task" in refused("record", "base_navigation", "--expert", "--out", str(tmp_path / "n"))
+    said = refused("record", "base_navigation", "--expert", "--out", str(tmp_path / "n"))
+    assert "'base_navigation' cannot be demonstrated. Tasks that can: arm_" in said and "base_racing" not in said
     assert "crazyflie is a quadrotor" in refused(*record, str(tmp_path / "n"), "--robot", "crazyflie")
     assert "No demonstrator was given" in refused("record", "arm_reach", "--out", str(tmp_path / "n"))
     assert "has the episodes 0 to 12, but not 99" in refused("replay", str(reaching), "--episode", "99")

@@ -211,11 +211,11 @@ class DemoImport:
         from rlstack.interfaces.topics import JOINT_COMMAND
         from rlstack.kinds.manipulator.spec import load_manipulator
         from rlstack.tasks import TASKS
-        from rlstack.tasks.manipulator.task import ArmTask
 
         if not self.bags:
             raise UserError("Give at least one bag: rlstack demo import BAG --out FOLDER.")
-        if self.task in TASKS.names() and not issubclass(TASKS.load(self.task), ArmTask):
+        named = self.task in TASKS.names()
+        if named and not TASKS.load(self.task).demonstration_class:
             return self._episodes()
         if self.world:
             raise UserError("--world is for the tasks of bases, whose rewards depend on it: leave it out.")
@@ -237,7 +237,7 @@ class DemoImport:
                     yield path, read(path)
 
         recordings = each()
-        if self.task in TASKS.names():
+        if named:
             return self._demonstrations(robot, recordings)
         if get_close_matches(self.task, TASKS.names(), cutoff=0.75):  # descriptions resemble no task's name
             raise unknown_name("task", self.task, TASKS.names())

@@ -62,15 +62,15 @@ class DatasetTask:
 
 
 def task_called(name: str, settings: dict[str, Any] | None = None, where: str = "") -> ArmTask:
-    """Return an arm's task with some settings changed.
+    """Return a task that can be demonstrated, with some settings changed.
 
     Raises:
-        UserError: The task is unknown (nearest names listed), is not for arms, or refuses a setting.
+        UserError: The task is unknown (nearest names listed), cannot be demonstrated, or refuses a setting.
     """
     kind = TASKS.load(name)
-    if not issubclass(kind, ArmTask):
-        arms = ", ".join(known for known in TASKS.names() if issubclass(TASKS.load(known), ArmTask))
-        raise UserError(f"'{name}' is not a manipulation task, and only these can be demonstrated: {arms}.")
+    if not kind.demonstration_class:
+        others = ", ".join(known for known in TASKS.names() if TASKS.load(known).demonstration_class)
+        raise UserError(f"'{name}' cannot be demonstrated. Tasks that can: {others}.")
     task: ArmTask = schema.load(kind, settings or {}, where or name)
     return task
 

@@ -151,14 +151,14 @@ def record(
         raise UserError(f"{episodes} episodes cannot be recorded: give 1 or more.")
     path, found, kept, failed = Path(out), [], 0, 0
     metadata.check_metadata(path, name, task, robot)
-    station = DemonstrationEnvironment(task, robot, seed)
+    station: DemonstrationEnvironment = task.demonstration(robot, seed)
     try:
         with DatasetWriter(path, task.rate_hz, robot.name, metadata.features_of(station)) as writer:
             write_task_file(path, name, task)
             if writer.episodes:  # otherwise its first episodes would repeat
                 station.close()
                 drawn = np.random.SeedSequence((seed, writer.episodes)).generate_state(1)
-                station = DemonstrationEnvironment(task, robot, int(drawn[0]))
+                station = task.demonstration(robot, int(drawn[0]))
             while kept < episodes:
                 ended, stop = _episode(station, writer, decide, keep_failures)
                 if ended is not None:

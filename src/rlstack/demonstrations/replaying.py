@@ -72,7 +72,7 @@ def replay(path: str | Path, episode: int, robot: str = "") -> ReplayResult:
         raise UserError(f"{path} has no simulator states, since it came from bags: it cannot be replayed.")
     frames = dataset.read(episode, [metadata.COMMAND, metadata.SIMULATOR, metadata.TRIAL_OF, metadata.SUCCESS])
     states, commands = frames[metadata.SIMULATOR], frames[metadata.COMMAND].astype(float)
-    station = DemonstrationEnvironment(of.task, of.robot)
+    station: DemonstrationEnvironment = of.task.demonstration(of.robot)
     try:
         station.restore(states[0], frames[metadata.TRIAL_OF][0])
         departures: list[tuple[float, ...]] = []

@@ -25,6 +25,8 @@ class Task:
     """``module:Class`` of its training environment, which is imported only for training."""
     judge_class: ClassVar[str] = ""
     """``module:Class`` of what gives recorded steps their rewards; empty: nothing does."""
+    demonstration_class: ClassVar[str] = ""
+    """``module:Class`` of one robot at the task, for demonstrations of it; empty: it cannot be demonstrated."""
     rate_hz: float
     """Control rate."""
     episode_s: float
@@ -92,6 +94,14 @@ class Task:
             )
         made = pkgutil.resolve_name(self.judge_class)
         return made(self.fitted(robot), robot, pipeline, world)
+
+    def demonstration(self, robot: Any, seed: int = 0) -> Any:
+        """Return one robot at the task, which a script or a person moves step by step.
+
+        Raises:
+            UserError: The robot cannot do the task.
+        """
+        return pkgutil.resolve_name(self.demonstration_class)(self, robot, seed)
 
     def weighted(self, terms: Mapping[str, Term]) -> dict[str, tuple[float, Term]]:
         """Return ``{name: (weight, term)}`` of the terms whose weight in :attr:`reward` is not 0."""

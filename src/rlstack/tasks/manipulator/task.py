@@ -82,6 +82,7 @@ class ArmTask(Task, ABC):
 
     kind = "manipulator"
     environment_class = "rlstack.tasks.manipulator.environment:ArmEnvironment"
+    demonstration_class = "rlstack.tasks.manipulator.demonstration:DemonstrationEnvironment"
     scene: ClassVar[str] = "rlstack.tasks.manipulator.scene:ArmScene"
     """``module:Class`` of its simulated arms."""
     inputs: ClassVar[tuple[str, ...]] = ("joint_position", "joint_velocity", "goal_position")
