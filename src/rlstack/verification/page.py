@@ -6,7 +6,6 @@ browser has WebGL; elsewhere, and on paper, the film stays.
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 from rlstack.errors import UserError
 from rlstack.files import write_atomically
 from rlstack.policies.contract import Port
+from rlstack.verification.html_page import rendered
 from rlstack.verification.judgement import reached, requirement
 from rlstack.verification.reality_plots import REALITY
 from rlstack.verification.report import FILM_NAME, PAGE_NAME, Column, Verification
@@ -52,16 +52,13 @@ def render(verification: Verification) -> str:
     Raises:
         UserError: Jinja2 is not installed.
     """
-    try:
-        import jinja2
-    except ImportError as error:
-        raise UserError("The report needs Jinja2, which is not installed: pip install 'rlstack[view]'.") from error
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    environment.filters |= {"pairs": _pairs, "scripted": _scripted, "base64": _base64, "span": _span}
-    environment.globals |= {"requirement": _requirement, "interval": _interval}
     v = verification
     first = [figure for figure in v.figures.values() if figure.key in v.first]
-    return environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
+    return rendered(
+        _TEMPLATE,
+        {"pairs": _pairs, "span": _span},
+        requirement=_requirement,
+        interval=_interval,
         v=v,
         first=first,
         more=[figure for figure in v.figures.values() if figure.key not in v.first],
@@ -75,15 +72,6 @@ def render(verification: Verification) -> str:
             if column.score.groups
         },
     )
-
-
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode()
-
-
-def _scripted(text: str) -> str:
-    """Return a text as a JavaScript string that can stand in a script element, whatever tags it has."""
-    return json.dumps(text).replace("<", "\\u003c")
 
 
 def _requirement(column: Column, key: str) -> tuple[bool, str] | None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rlstack.bringup.explain import text
 from rlstack.bringup.explain.events import Event, Lane
 from rlstack.bringup.explain.explanation import Explanation
 from rlstack.bringup.explain.scene import scene_page
-from rlstack.errors import UserError
+from rlstack.verification.html_page import rendered
 
 _TEMPLATE = Path(__file__).with_name("page.html.jinja")
 _LANES: Mapping[Lane, str] = {
@@ -71,18 +69,12 @@ def render(found: Explanation) -> str:
     Raises:
         UserError: Jinja2 is not installed.
     """
-    try:
-        import jinja2
-    except ImportError as error:
-        raise UserError(
-            "The page needs Jinja2, which is not installed: pip install 'rlstack[view]', or give --no-page."
-        ) from error
     run = found.run
     end_s = max(run.seconds(run.last_ns), 1e-3)
     scene, missing = scene_page(run, f"{run.namespace.strip('/')}: {run.policy.contract.name}", "end of the recording")
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    environment.filters |= {"scripted": _scripted}
-    return environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(
+    return rendered(
+        _TEMPLATE,
+        hint=", or give --no-page",
         found=found,
         run=run,
         end_s=end_s,
@@ -112,8 +104,3 @@ def _mark(event: Event, found: Explanation, end_s: float) -> Mark:
         event.text,
         event.start_s,
     )
-
-
-def _scripted(value: Any) -> str:
-    """Return a value as a JavaScript literal that can stand in a script element, whatever tags it has."""
-    return json.dumps(value).replace("<", "\\u003c")

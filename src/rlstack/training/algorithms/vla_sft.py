@@ -149,8 +149,8 @@ class VLASFT:
         settings, policy = self.settings, self.policy
         for name, place, wanted in self._share(folder, rank, size):
             if name == FOLDER:
-                noise = Disturbance(settings.stray, settings.kicks)
-                drawing = torch.Generator().manual_seed(torch.initial_seed() % 2**63)  # resuming draws batches as before
+                noise, seed = Disturbance(settings.stray, settings.kicks), torch.initial_seed() % 2**63
+                drawing = torch.Generator().manual_seed(seed)  # so that resuming draws batches as before
                 record_chunks(self.environment, policy, place, wanted, noise, drawing)
             else:
                 record_stills(self.environment, policy, place, wanted)
