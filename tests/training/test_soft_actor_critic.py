@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import replace
 
 import pytest
 import torch
 
+from rlstack.training import critics as module
 from rlstack.training.critics import Critics
 from rlstack.training.optimisers import Adam, FusedAdam
 from rlstack.training.soft_actor_critic import SoftActorCriticLearner, SoftActorCriticSettings
@@ -88,22 +90,70 @@ def test_the_gradients_of_critics_are_those_of_autograd(normalised: bool, hidden
     expected = _by_hand(critics, x)
     loss = (weight * (expected - target).square()).mean(dim=1).sum()
     wanted = torch.autograd.grad(loss, [*critics.arrays(), x])
-    told, values = critics.learn(seen, action, target, weight)
+
+    def judge(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        error = values - target
+        return (weight * error.square()).mean(dim=1).sum(), 2.0 / 9.0 * weight * error
+
+    told, values = critics.learn(seen, action, judge)
     torch.testing.assert_close(values, expected.detach())
     torch.testing.assert_close(told, loss.detach())
     for array, gradient in zip(critics.arrays(), wanted):
         torch.testing.assert_close(array.grad, gradient)
-    seen.requires_grad_()
-    again = (weight * (critics(seen, action) - target).square()).mean(dim=1).sum()
-    found = torch.autograd.grad(again, [*critics.arrays(), seen])
-    for mine, theirs in zip(found, [*wanted[:-1], wanted[-1][:, :3]]):
-        torch.testing.assert_close(mine, theirs)
     for least in (False, True):
-        value, slope = critics.slopes(seen.detach(), action, least)
+        value, slope = critics.slopes(seen, action, least)
         own = _by_hand(critics, x)
         best = own.amin(dim=0) if least else own.mean(dim=0)
         torch.testing.assert_close(value, best.detach())
         torch.testing.assert_close(slope, torch.autograd.grad(best.sum(), x)[0][:, 3:])
+
+
+def test_a_further_loss_on_values_adds_its_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_TOGETHER", 50)  # of 117 rows
+    settings = SoftActorCriticSettings(hidden=(8,), critics=3, learning_rate=1e-6)
+    learner = SoftActorCriticLearner(settings, 3, 2, torch.Generator().manual_seed(0))
+    batch = {name: torch.randn(9, 3) for name in ("observation", "next_observation")}
+    batch |= {"action": torch.rand(9, 2), "reward": torch.randn(9), "goes_on": torch.zeros(9), "return": torch.randn(9)}
+    batch["weight"] = torch.rand(9)
+    critics, more = copy.deepcopy(learner.critics), learner.conservative(batch, 0.7)
+    values, others = (
+        _by_hand(critics, torch.cat(parts, dim=1))
+        for parts in ((batch["observation"], batch["action"]), (more.observation, more.action))
+    )
+    loss = (batch["weight"] * (values - batch["reward"]).square()).mean(dim=1).sum() + more.loss(values, others)
+    logged = learner.update_critics(batch, more)
+    torch.testing.assert_close(logged["critic"], loss.detach() / 3)
+    torch.testing.assert_close(logged["value"], values.detach().mean())
+    for array, gradient in zip(learner.critics.arrays(), torch.autograd.grad(loss, critics.arrays())):
+        torch.testing.assert_close(array.grad, gradient)
+
+
+def test_conservative_values_are_a_soft_maximum_that_the_return_bounds_below() -> None:
+    learner = SoftActorCriticLearner(SoftActorCriticSettings(), 3, 2, torch.Generator().manual_seed(0))
+    batch = {
+        "observation": torch.randn(2, 3),
+        "next_observation": torch.randn(2, 3),
+        "return": torch.tensor([5.0, -5.0]),
+    }
+    more = learner.conservative(batch, 2.0)
+    assert more.observation.shape == (24, 3) and more.action.shape == (24, 2)
+    torch.testing.assert_close(more.observation[:8], batch["observation"].repeat_interleave(4, dim=0))
+    density = torch.cat([torch.full((8,), -2.0 * math.log(2.0)), _density_of(learner, batch)])
+    values, others = torch.tensor([[1.0, 2.0]]), torch.randn(1, 24)
+    expected = []
+    for k in range(2):
+        rows = [8 * kind + 4 * k + n for kind in range(3) for n in range(4)]
+        each = torch.tensor([others[0, r] if r < 8 else max(others[0, r], batch["return"][k]) for r in rows])
+        expected.append((each - density[rows]).exp().mean().log() - values[0, k])
+    torch.testing.assert_close(more.loss(values, others), 2.0 * torch.stack(expected).mean())
+
+
+def _density_of(learner: SoftActorCriticLearner, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    """Return the log-probabilities of the actions that the policy draws first from seed 0, after 16 uniform ones."""
+    random = torch.Generator().manual_seed(0)
+    torch.rand(8, 2, generator=random)
+    rows = [batch[name].repeat_interleave(4, dim=0) for name in ("observation", "next_observation")]
+    return torch.cat([learner.actor.sample(row, random)[1] for row in rows]).detach()
 
 
 @pytest.mark.parametrize(("critics", "cloning"), [(2, 0.0), (2, 4.0), (3, 0.0)])
@@ -111,16 +161,21 @@ def test_the_gradient_of_the_policy_is_that_of_autograd(critics: int, cloning: f
     settings = SoftActorCriticSettings(hidden=(9, 8), critics=critics, layer_norm=True)
     torch.manual_seed(2)
     batch = {"observation": torch.randn(16, 3), "action": torch.rand(16, 2), "demonstrated": torch.arange(16) % 2}
-    gradients, logs = [], []
-    for penalty in (None, lambda: torch.zeros(())):  # with a further loss, autograd derives all
-        torch.manual_seed(3)
-        learner = SoftActorCriticLearner(settings, 3, 2, torch.Generator().manual_seed(0))
-        _perturbed(learner.actor)
-        logs.append(learner.update_actor(batch, cloning, penalty))
-        gradients.append([parameter.grad for parameter in learner.actor.parameters()])
-    assert logs[0].keys() == logs[1].keys()
-    for mine, theirs in zip([*gradients[0], *logs[0].values()], [*gradients[1], *logs[1].values()]):
-        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
+    learner = SoftActorCriticLearner(settings, 3, 2, torch.Generator().manual_seed(0))
+    _perturbed(learner.actor)
+    actor, ensemble = copy.deepcopy(learner.actor), learner.critics
+    action, density = actor.sample(batch["observation"], torch.Generator().manual_seed(0))
+    values = _by_hand(ensemble, torch.cat([batch["observation"], action], dim=1))
+    rows = batch["demonstrated"] > 0.5
+    clone = (actor(batch["observation"][rows], {})[0] - batch["action"][rows]).square().sum() / 16
+    loss = (0.1 * density - (values.amin(dim=0) if critics == 2 else values.mean(dim=0))).mean() + cloning * clone
+    loss = loss + 0.3 * actor.mean.bias.square().sum()
+    wanted = torch.autograd.grad(loss, list(actor.parameters()))
+    logged = learner.update_actor(batch, cloning, lambda: 0.3 * learner.actor.mean.bias.square().sum())
+    torch.testing.assert_close(logged["actor"], loss.detach(), rtol=1e-4, atol=1e-6)
+    assert ("clone" in logged) == (cloning > 0.0)
+    for parameter, gradient in zip(learner.actor.parameters(), wanted):
+        torch.testing.assert_close(parameter.grad, gradient, rtol=1e-4, atol=1e-6)
 
 
 def test_the_fused_optimiser_takes_the_same_steps_and_goes_on_from_its_state() -> None:

@@ -2,22 +2,26 @@
 
 A critic's layers are small, so that half of an update's time is what autograd and Python do about each operation. Here
 both passes are written out, with the same operations in the same order: values and gradients are those of autograd to
-the bit.
+the bit. What is learned is a loss on values: whoever states it says its slopes by the values, see :data:`Judge`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
+
+Judge = Callable[[Tensor], tuple[Tensor, Tensor]]
+"""Maps the values (critics, batch) of all critics to a loss () and its slopes (critics, batch) by them."""
 
 _EPSILON = 1e-5
 """Of layer normalisation, as torch's."""
+_TOGETHER = 1024
+"""Largest number of rows that pass together: more leave too much for a processor's cache to the reverse pass."""
 
 
 class _Layer(NamedTuple):
@@ -70,11 +74,7 @@ class Critics(nn.Module):
         arrays = self.arrays()
         if members is not None:
             arrays = [array[members] for array in arrays]
-        x = torch.cat([observation, action], dim=-1)
-        if torch.is_grad_enabled():
-            values: Tensor = _Values.apply(x, self.normalised, *arrays)  # type: ignore[no-untyped-call]
-            return values
-        return _forward(x, _layers(self.normalised, arrays))[0]
+        return _forward(torch.cat([observation, action], dim=-1), _layers(self.normalised, arrays))[0]
 
     @torch.no_grad()
     def slopes(self, observation: Tensor, action: Tensor, least: bool) -> tuple[Tensor, Tensor]:
@@ -94,54 +94,33 @@ class Critics(nn.Module):
         return value, by_input[:, observation.shape[1] :]
 
     @torch.no_grad()
-    def learn(
-        self, observation: Tensor, action: Tensor, target: Tensor, weight: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Set the parameters' gradients of the summed losses of the critics; return these losses' sum and the values.
-
-        A critic's loss is the mean squared error of its values.
+    def learn(self, observation: Tensor, action: Tensor, judge: Judge) -> tuple[Tensor, Tensor]:
+        """Set the parameters' gradients of a loss; return it and the values (critics, batch) that it is of.
 
         Args:
             observation: (batch, columns).
             action: (batch, actions).
-            target: (batch,).
-            weight: (batch,) of each step; None: 1.
+            judge: The loss.
         """
-        x, arrays = torch.cat([observation, action], dim=-1), self.arrays()
+        parts, arrays = torch.cat([observation, action], dim=-1).split(_TOGETHER), self.arrays()
         layers = _layers(self.normalised, arrays)
-        values, passed = _forward(x, layers)
-        error = values - target
-        weighted = error if weight is None else weight * error
-        _, gradients = _backward(x, layers, passed, weighted * (2.0 / len(target)), False, True)
-        for array, gradient in zip(arrays, gradients):
-            array.grad = gradient
-        return (weighted * error).mean(dim=1).sum(), values
+        forward = [_forward(part, layers) for part in parts]
+        values = torch.cat([found for found, _ in forward], dim=1) if len(parts) > 1 else forward[0][0]
+        loss, slopes = judge(values)
+        for k, (part, some) in enumerate(zip(parts, slopes.split(_TOGETHER, dim=1))):
+            _, gradients = _backward(part, layers, forward[k][1], some, False, True)
+            for array, gradient in zip(arrays, gradients):
+                if k == 0:
+                    array.grad = gradient
+                elif array.grad is not None and gradient is not None:
+                    array.grad += gradient
+        return loss, values
 
     def arrays(self) -> list[Tensor]:
         """Return the parameters: weights, biases and, if normalised, gains and shifts, of all layers each."""
         if not self._arrays or self._arrays[0] is not self.weights[0]:
             self._arrays = [*self.weights, *self.biases, *self.gains, *self.shifts]
         return self._arrays
-
-
-class _Values(torch.autograd.Function):
-    """Values (critics, batch) of a batch (batch, inputs), with the parameters in the order of :class:`Critics`."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, normalised: bool, *arrays: Tensor) -> Tensor:
-        values, passed = _forward(x, _layers(normalised, arrays))
-        ctx.normalised, ctx.passed = normalised, passed
-        ctx.save_for_backward(x, *arrays)
-        return values
-
-    @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        x, *arrays = ctx.saved_tensors
-        by_input, by_arrays = ctx.needs_input_grad[0], any(ctx.needs_input_grad[2:])
-        layers = _layers(ctx.normalised, arrays)
-        of_input, of_arrays = _backward(x, layers, ctx.passed, gradients[0], by_input, by_arrays)
-        return of_input, None, *of_arrays
 
 
 def _layers(normalised: bool, arrays: Sequence[Tensor]) -> list[_Layer]:

@@ -11,7 +11,7 @@ import copy
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -74,6 +74,17 @@ class SoftActorCriticSettings:
             )
 
 
+class Further(NamedTuple):
+    """A further loss on the critics' values, also on those of other steps than the batch's."""
+
+    observation: Tensor
+    """(m, columns)."""
+    action: Tensor
+    """(m, actions)."""
+    loss: Callable[[Tensor, Tensor], Tensor]
+    """Maps the values (critics, n) of the batch and (critics, m) of these to a loss (), which autograd derives."""
+
+
 class SoftActorCriticLearner:
     """Policy, critics and temperature, with their updates from batches of steps.
 
@@ -117,19 +128,12 @@ class SoftActorCriticLearner:
         with torch.no_grad():
             return self.actor.sample(observation, self.generator)[0]
 
-    def update_critics(
-        self,
-        batch: Mapping[str, Tensor],
-        conservative: float = 0.0,
-        penalty: Callable[[Tensor], Tensor] | None = None,
-    ) -> dict[str, Tensor]:
+    def update_critics(self, batch: Mapping[str, Tensor], further: Further | None = None) -> dict[str, Tensor]:
         """Update the critics once; return scalars to log.
 
         Args:
-            batch: See the class; if conservative, also ``return`` (n,), the return to the end of the episode.
-            conservative: Weight of the conservative loss, which lowers values of actions outside the data, but not
-                below the observed return: calibrated Q-learning, Nakamoto et al. (Cal-QL, arXiv 2303.05479).
-            penalty: Returns a further loss from the values (critics, n) of the batch.
+            batch: See the class.
+            further: A further loss.
         """
         settings = self.settings
         with torch.no_grad():
@@ -143,24 +147,25 @@ class SoftActorCriticLearner:
             target = batch["reward"] + settings.gamma * batch["goes_on"] * value
             if settings.bounded:
                 target = target.clamp(-1.0 / (1.0 - settings.gamma), 0.0)
-        if penalty is None and not conservative:
-            loss, values = self.critics.learn(batch["observation"], batch["action"], target, batch.get("weight"))
-        else:
-            values = self.critics(batch["observation"], batch["action"])
-            error = (values - target).square()
-            if "weight" in batch:
-                error = batch["weight"] * error
-            loss = error.mean(dim=1).sum()
-            if penalty is not None:
-                loss = loss + penalty(values)
-            if conservative:
-                loss = loss + conservative * (self._conservative_value(batch) - values).mean(dim=1).sum()
-            self._critics_optimiser.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]
+        seen, done, count = batch["observation"], batch["action"], len(target)
+
+        def judge(values: Tensor) -> tuple[Tensor, Tensor]:
+            error = values[:, :count] - target
+            weighted = batch["weight"] * error if "weight" in batch else error
+            loss, slopes = (weighted * error).mean(dim=1).sum(), weighted * (2.0 / count)
+            if further is None:
+                return loss, slopes
+            other, by_values = _derived(further.loss, values, count)
+            by_values[:, :count] += slopes
+            return loss + other, by_values
+
+        if further is not None:
+            seen, done = torch.cat([seen, further.observation]), torch.cat([done, further.action])
+        loss, values = self.critics.learn(seen, done, judge)
         self._critics_optimiser.step()
         with torch.no_grad():
             torch._foreach_lerp_(self.targets.arrays(), self.critics.arrays(), settings.tau)
-        return {"critic": loss.detach() / settings.critics, "value": values.detach().mean()}
+        return {"critic": loss / settings.critics, "value": values[:, :count].mean()}
 
     def update_actor(
         self, batch: Mapping[str, Tensor], cloning: float = 0.0, penalty: Callable[[], Tensor] | None = None
@@ -171,46 +176,35 @@ class SoftActorCriticLearner:
             batch: See the class; with cloning, also ``demonstrated`` (n,): whether a step was demonstrated.
             cloning: Weight of the behaviour-cloning loss (Nair et al., "Overcoming Exploration in Reinforcement
                 Learning with Demonstrations", arXiv 1709.10089, without their filter).
-            penalty: Returns a further loss.
+            penalty: Returns a further loss of the policy alone, which autograd derives.
         """
         observation, temperature = batch["observation"], self.log_temperature.detach().exp()
+        shown = (batch["action"], batch["demonstrated"] > 0.5) if cloning else None
+        improved = self.actor.learn(observation, self._slopes, temperature, self.generator, shown, cloning)
+        density, loss = improved.density, (temperature * improved.density - improved.value).mean()
         logged = {}
-        if penalty is None:
-            shown = (batch["action"], batch["demonstrated"] > 0.5) if cloning else None
-            improved = self.actor.learn(observation, self._slopes, temperature, self.generator, shown, cloning)
-            density, loss = improved.density, (temperature * improved.density - improved.value).mean()
-            if cloning:
-                logged = {"clone": improved.clone}
-                loss = loss + cloning * improved.clone
-            self._actor_optimiser.step()
-        else:
-            action, density = self.actor.sample(observation, self.generator)
-            values = self.critics(observation, action)
-            loss = (temperature * density - (values.amin(dim=0) if self._least else values.mean(dim=0))).mean()
-            if cloning:
-                logged = {"clone": self._cloning_loss(batch)}
-                loss = loss + cloning * logged["clone"]
-            loss = loss + penalty()
-            self._improve_actor(loss)
-        surplus = (-density.detach() - self.target_entropy).mean()
+        if cloning:
+            logged = {"clone": improved.clone}
+            loss = loss + cloning * improved.clone
+        if penalty is not None:
+            other = penalty()
+            other.backward()  # type: ignore[no-untyped-call]  # adds to the gradients
+            loss = loss + other.detach()
+        self._actor_optimiser.step()
+        surplus = (-density - self.target_entropy).mean()
         self.log_temperature.grad = temperature * surplus  # of the temperature times the surplus
         self._temperature_optimiser.step()
-        logged |= {"actor": loss, "entropy": -density.mean(), "temperature": temperature}
-        return {name: number.detach() for name, number in logged.items()}
+        return logged | {"actor": loss, "entropy": -density.mean(), "temperature": temperature}
 
     def clone(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Fit the policy's mean to the demonstrated actions once; return scalars to log."""
-        loss = self._cloning_loss(batch)
-        self._improve_actor(loss)
-        return {"clone": loss.detach()}
-
-    def _improve_actor(self, loss: Tensor) -> None:
-        """Take one gradient step, without computing gradients of the critics' parameters."""
-        parameters = list(self.actor.parameters())
-        slopes = torch.autograd.grad(loss, parameters, allow_unused=True)  # cloning does not use the standard deviation
-        for parameter, slope in zip(parameters, slopes):
-            parameter.grad = slope
+        rows = batch["demonstrated"] > 0.5
+        own, _ = self.actor(batch["observation"][rows], {})
+        loss = (own - batch["action"][rows]).square().sum() / len(rows)
+        self._actor_optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
         self._actor_optimiser.step()
+        return {"clone": loss.detach()}
 
     @property
     def _least(self) -> bool:
@@ -221,29 +215,33 @@ class SoftActorCriticLearner:
         """Return the value (batch,) that the policy maximises, and its gradient (batch, actions) by the action."""
         return self.critics.slopes(observation, action, self._least)
 
-    def _cloning_loss(self, batch: Mapping[str, Tensor]) -> Tensor:
-        """Return the squared error between the policy's mean and the demonstrated actions, over the batch's size."""
-        rows = batch["demonstrated"] > 0.5
-        own, _ = self.actor(batch["observation"][rows], {})
-        return (own - batch["action"][rows]).square().sum() / len(rows)
+    @torch.no_grad()
+    def conservative(self, batch: Mapping[str, Tensor], weight: float) -> Further:
+        """Return a loss that lowers values of actions outside the data, but not below the observed return.
 
-    def _conservative_value(self, batch: Mapping[str, Tensor]) -> Tensor:
-        """Return the soft maximum (critics, n) over values of random actions and of the policy's, now and next."""
-        observation, count = batch["observation"], _CONSERVATIVE_SAMPLES
-        rows = observation.repeat_interleave(count, dim=0)
-        with torch.no_grad():
-            uniform = 2.0 * torch.rand(len(rows), self.actions, generator=self.generator) - 1.0
-            drawn = [(uniform, torch.full((len(rows),), -self.actions * math.log(2.0)))]
-            for name in ("observation", "next_observation"):
-                drawn.append(self.actor.sample(batch[name].repeat_interleave(count, dim=0), self.generator))
-        found = []
-        for k, (action, density) in enumerate(drawn):
-            values = self.critics(rows, action)
-            if k:
-                values = torch.maximum(values, batch["return"].repeat_interleave(count))
-            found.append((values - density).reshape(len(values), -1, count))
-        together = torch.cat(found, dim=-1)
-        return together.logsumexp(dim=-1) - math.log(together.shape[-1])
+        It is the soft maximum over values of random actions and of the policy's, now and next, above the batch's own:
+        calibrated Q-learning, Nakamoto et al. (Cal-QL, arXiv 2303.05479).
+
+        Args:
+            batch: See the class; also ``return`` (n,), the return to the end of the episode.
+            weight: Of the loss.
+        """
+        count, kinds = _CONSERVATIVE_SAMPLES, 3
+        rows = batch["observation"].repeat_interleave(count, dim=0)
+        uniform = 2.0 * torch.rand(len(rows), self.actions, generator=self.generator) - 1.0
+        drawn = [(uniform, torch.full((len(rows),), -self.actions * math.log(2.0)))]
+        for name in ("observation", "next_observation"):
+            drawn.append(self.actor.sample(batch[name].repeat_interleave(count, dim=0), self.generator))
+        actions, densities = (torch.cat(parts) for parts in zip(*drawn))
+        least = batch["return"].repeat_interleave(count).repeat(kinds)
+        least[: len(rows)] = -torch.inf  # values of random actions may be below the return
+
+        def above(values: Tensor, others: Tensor) -> Tensor:
+            each = (torch.maximum(others, least) - densities).reshape(len(values), kinds, -1, count)
+            soft = each.logsumexp(dim=(1, 3)) - math.log(kinds * count)
+            return weight * (soft - values).mean(dim=1).sum()
+
+        return Further(rows.repeat(kinds, 1), actions, above)
 
     def check(self, logged: Mapping[str, Tensor]) -> dict[str, float]:
         """Return logged scalars as floats.
@@ -288,3 +286,11 @@ class SoftActorCriticLearner:
 
     def _optimisers(self) -> tuple[torch.optim.Optimizer, ...]:
         return self._actor_optimiser, self._critics_optimiser, self._temperature_optimiser
+
+
+@torch.enable_grad()
+def _derived(loss: Callable[[Tensor, Tensor], Tensor], values: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Return a loss on the first ``count`` values of each critic and on the others, and its slopes by them."""
+    leaf = values.detach().requires_grad_()
+    found = loss(leaf[:, :count], leaf[:, count:])
+    return found.detach(), torch.autograd.grad(found, leaf)[0]

@@ -19,6 +19,7 @@ from rlstack.tasks.core.learning_environment import LearningEnvironment
 from rlstack.training.algorithm import check_widths
 from rlstack.training.dynamics_gap import DynamicsGap
 from rlstack.training.prior_steps import RecordedSteps, RecordingSettings
+from rlstack.training.soft_actor_critic import Further
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,13 +83,14 @@ class H2O(RecordedSteps):
         shares = (gaps / gaps.sum()).log()
         logged |= {"simulated_weight": ratio[~real].mean(), "gap": gaps.mean()}
 
-        def penalty(values: Tensor) -> Tensor:
+        def by_gaps(values: Tensor, _: Tensor) -> Tensor:
             """Return, summed over critics, the soft maximum of simulated values by their gaps, less recorded ones."""
             simulated = torch.logsumexp(values[:, ~real] + shares, dim=1)
             return self.settings.regularisation * (simulated - values[:, real].mean(dim=1)).sum()
 
         weighted = {**batch, "weight": torch.where(real, 1.0, ratio)}
-        return {**logged, **self._update(weighted, penalty if (~real).any() and real.any() else None)}
+        further = Further(batch["observation"][:0], batch["action"][:0], by_gaps)
+        return {**logged, **self._update(weighted, further if (~real).any() and real.any() else None)}
 
 
 ALGORITHM = H2O

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from rlstack.schema import value
 from rlstack.training.prior_steps import RecordedSteps, RecordingSettings
+from rlstack.training.soft_actor_critic import Further
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,23 +62,23 @@ class RO2O(RecordedSteps):
         seen, spread = batch["observation"], settings.nearby * self._scale
         near = seen + spread * (2.0 * torch.rand(seen.shape, generator=self.generator) - 1.0)
 
-        def values_nearby(values: Tensor) -> Tensor:
+        with torch.no_grad():
+            chosen, _ = learner.actor.sample(near, self.generator)
+
+        def values_nearby(values: Tensor, nearby: Tensor) -> Tensor:
             """Return the sum over critics of the losses about smoothness and disagreement."""
-            change = learner.critics(near, batch["action"]) - values
-            with torch.no_grad():
-                chosen, _ = learner.actor.sample(near, self.generator)
-                guessed = learner.critics(near, chosen)
-                lowered = guessed - guessed.std(dim=0)
-            told = learner.critics(near, chosen) - lowered
-            loss = settings.value_smoothness * change.square() + settings.pessimism * told.square()
-            return loss.mean(dim=1).sum()
+            same, guessed = nearby.chunk(2, dim=1)
+            told = guessed - (guessed - guessed.std(dim=0)).detach()
+            each = settings.value_smoothness * (same - values).square() + settings.pessimism * told.square()
+            return each.mean(dim=1).sum()
 
         def policy_nearby() -> Tensor:
             """Return the mean squared change of the policy's mean action."""
             here, there = learner.actor(seen, {})[0], learner.actor(near, {})[0]
             return settings.policy_smoothness * (there - here).square().sum(dim=1).mean()
 
-        return self._update(batch, values_nearby, policy_nearby)
+        further = Further(near.repeat(2, 1), torch.cat([batch["action"], chosen]), values_nearby)
+        return self._update(batch, further, policy_nearby)
 
 
 ALGORITHM = RO2O

@@ -28,7 +28,7 @@ from rlstack.training.mixed_replay import AT_ONCE
 from rlstack.training.replay_journal import Acted, HowToAct, ReplayJournal, write
 from rlstack.training.rollout_fleet import RolloutFleet, check_shares, start_fleet
 from rlstack.training.rollout_worker import Order
-from rlstack.training.soft_actor_critic import CHANGEABLE, SoftActorCriticLearner, SoftActorCriticSettings
+from rlstack.training.soft_actor_critic import CHANGEABLE, Further, SoftActorCriticLearner, SoftActorCriticSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -392,11 +392,11 @@ class SAC:
     def _update(
         self,
         batch: Mapping[str, Tensor],
-        critics_penalty: Callable[[Tensor], Tensor] | None = None,
+        further: Further | None = None,
         actor_penalty: Callable[[], Tensor] | None = None,
     ) -> dict[str, Tensor]:
         """Update critics and, as often as is set, the policy, with further losses of theirs; return scalars to log."""
-        logged = self.learner.update_critics(batch, penalty=critics_penalty)
+        logged = self.learner.update_critics(batch, further)
         self._updates += 1
         if self._updates % self.settings.actor_every == 0:
             logged.update(self.learner.update_actor(batch, self._cloning, actor_penalty))

@@ -81,7 +81,8 @@ class WSRL(SAC):
             for _ in range(settings.pretraining):
                 batch = prior.sample(settings.batch)
                 batch = {**batch, "return": returns[batch["index"]], "demonstrated": torch.ones(settings.batch)}
-                self.learner.update_critics(batch, settings.conservative)
+                weight = settings.conservative
+                self.learner.update_critics(batch, self.learner.conservative(batch, weight) if weight else None)
                 self.learner.update_actor(batch, settings.cloning)
             prior.close()
         self._pretrained = True
