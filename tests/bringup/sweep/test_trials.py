@@ -75,7 +75,7 @@ class Instant:
         self.started += 1
         self.running.append(job)
         if self.evaluations > 1:
-            self._write(job, EVALUATIONS, [{"success": self._success(job)}])
+            self._write(job, EVALUATIONS, [{"success": self._success(job), "cpu_seconds": 1.0}])
 
     def ended(self):
         if not self.running or self.random.random() < 0.3:
@@ -183,7 +183,9 @@ def test_trials_that_fall_behind_end_early(tmp_path, compared):
     states = [one.state for one in found]
     assert states.count("ended early") > 4 and states.count("complete") > 2
     best = max((one for one in found if one.state == "complete"), key=lambda one: one.value)
-    assert all(best.value >= one.value - 1e-9 for one in found if one.state == "ended early")
+    early = [one for one in found if one.state == "ended early"]
+    assert all(best.value >= one.value - 1e-9 for one in early)
+    assert {one.cpu_seconds for one in early} == {1.0}, "what they took is counted, too"
 
 
 def test_each_trial_is_told_when_it_is_over_and_those_from_before_are_not(tmp_path, capsys):

@@ -71,7 +71,7 @@ class Outcome:
         value: Mean of the figure over its seeds; of one that ended early, so far; None if it failed.
         each: The figure of each seed.
         over: By how much it is beyond each constraint; 0 or less: within.
-        cpu_seconds: Of all its trainings.
+        cpu_seconds: Of all its trainings; of one that ended early, of learning until its last evaluation.
         why: Why it failed.
     """
 
@@ -301,7 +301,7 @@ class Trials:
 
     def _outcome(self, trial: Trial) -> Outcome:
         figures = [found for job in trial.jobs if (found := job.figures()) is not None]
-        spent = sum(float(one["cpu_seconds"]) for one in figures)
+        spent = sum(map(_spent_s, trial.jobs))
         if trial.failed:
             return Outcome(trial.number, trial.values, "failed", None, (), (), spent, trial.failed)
         if trial.behind:
@@ -313,6 +313,13 @@ class Trials:
         except UserError as error:  # such as the error of a policy that never stayed close, which is not finite
             return Outcome(trial.number, trial.values, "failed", None, (), (), spent, str(error))
         return Outcome(trial.number, trial.values, "complete", self.plan.value(figures), each, over, spent)
+
+
+def _spent_s(job: Job) -> float:
+    """Return the CPU-seconds that a training took, as far as it says."""
+    found = job.figures()
+    told = job.evaluations()[-1:] if found is None else [found]
+    return float(told[0].get("cpu_seconds", 0.0)) if told else 0.0
 
 
 def _reason(job: Job, status: int, tries: int) -> str:
