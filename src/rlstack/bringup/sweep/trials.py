@@ -300,8 +300,9 @@ class Trials:
                 raise UserError(f"All of the first {_HOPELESS} trials failed, the last one so: {outcome.why}")
 
     def _outcome(self, trial: Trial) -> Outcome:
-        figures = [found for job in trial.jobs if (found := job.figures()) is not None]
-        spent = sum(map(_spent_s, trial.jobs))
+        told = [job.figures() for job in trial.jobs]
+        figures = [found for found in told if found is not None]
+        spent = sum(map(_spent_s, trial.jobs, told))
         if trial.failed:
             return Outcome(trial.number, trial.values, "failed", None, (), (), spent, trial.failed)
         if trial.behind:
@@ -315,10 +316,9 @@ class Trials:
         return Outcome(trial.number, trial.values, "complete", self.plan.value(figures), each, over, spent)
 
 
-def _spent_s(job: Job) -> float:
-    """Return the CPU-seconds that a training took, as far as it says."""
-    found = job.figures()
-    told = job.evaluations()[-1:] if found is None else [found]
+def _spent_s(job: Job, figures: dict[str, Any] | None) -> float:
+    """Return the CPU-seconds that a training took: by its figures, or without them by its last evaluation."""
+    told = job.evaluations()[-1:] if figures is None else [figures]
     return float(told[0].get("cpu_seconds", 0.0)) if told else 0.0
 
 
