@@ -15,8 +15,9 @@ from rlstack.schema import in_order, value
 
 Range = tuple[float, float]
 
-TABLES = 10
-"""Number of materials of the table or floor; see :func:`add_tables`."""
+_PATTERNS = 10
+TABLES = 2 * _PATTERNS
+"""Number of materials of the table or floor, the second half of which are grey; see :func:`add_tables`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +47,9 @@ class AppearanceRange:
     """Brightness factor of the material of the table or floor."""
     table_colour: float = value(0.12, at_least=0.0, at_most=1.0)
     """Greatest relative deviation of the table's red, green and blue from that brightness."""
+    grey: float = value(0.0, at_least=0.0, at_most=1.0)
+    """Share of episodes whose table or floor has no colour. Else a network may tell a grey arm from it by colour alone,
+    which fails on a grey table, in shadow most of all."""
     camera_m: float = value(0.005, unit="m", at_least=0.0)
     """Standard deviation of a camera's position along each axis."""
     camera_rad: float = value(0.01, unit="rad", at_least=0.0)
@@ -101,7 +105,7 @@ def draw_appearance(ranges: AppearanceRange, cameras: int, rng: np.random.Genera
 
     tilt = ranges.sun_tilt
     sideways = rng.uniform(-tilt, tilt, (count, 2))
-    return Appearance(
+    drawn = Appearance(
         sun=grey(ranges.sun, ranges.warmth),
         ambient=grey(ranges.ambient, ranges.warmth),
         direction=np.concatenate([sideways, -np.ones((count, 1))], axis=1),
@@ -109,38 +113,51 @@ def draw_appearance(ranges: AppearanceRange, cameras: int, rng: np.random.Genera
         thing=ranges.object_colour * rng.uniform(-1.0, 1.0, (count, 3)),
         arm=rng.uniform(*ranges.arm, count),
         table=grey(ranges.table, ranges.table_colour),
-        material=rng.integers(0, TABLES, count),
+        material=rng.integers(0, _PATTERNS, count),
         shift=ranges.camera_m * rng.standard_normal((count, cameras, 3)),
         turn=ranges.camera_rad * rng.standard_normal((count, cameras, 3)),
         view=1.0 + ranges.view * rng.uniform(-1.0, 1.0, (count, cameras)),
     )
+    if ranges.grey > 0.0:
+        plain = rng.random(count) < ranges.grey
+        drawn.material[plain] += _PATTERNS
+        drawn.table[plain] = drawn.table[plain].mean(axis=1, keepdims=True)
+    return drawn
 
 
 def add_tables(spec: Any) -> None:
     """Add the possible materials of a table or floor to a ``mujoco.MjSpec``.
 
-    They are plain, squares, stripes of brightness and speckles, large and small.
+    They are plain, squares, stripes of brightness and speckles, large and small; in colours, and then the same in grey.
     """
     mujoco = import_mujoco()
     kinds, marks = mujoco.mjtBuiltin, mujoco.mjtMark
     rng = np.random.default_rng(0)
-    for k in range(TABLES):
+    patterns = []
+    for k in range(_PATTERNS):
         bright = rng.uniform(0.55, 1.0, 3) if k else np.ones(3)
-        other = np.clip(bright * rng.uniform(0.7, 1.1), 0.0, 1.0)
-        kind = (kinds.mjBUILTIN_FLAT, kinds.mjBUILTIN_CHECKER, kinds.mjBUILTIN_GRADIENT)[k % 3]
+        other, marked = np.clip(bright * rng.uniform(0.7, 1.1), 0.0, 1.0), rng.uniform(0.3, 1.0, 3)
+        repeat = float(math.exp(rng.uniform(math.log(0.5), math.log(8.0))))
+        patterns.append(((bright, other, marked), repeat))
+    for k in range(TABLES):
+        colours, repeat = patterns[k % _PATTERNS]
+        if k >= _PATTERNS:
+            colours = tuple(np.full(3, colour.mean()) for colour in colours)
+        bright, other, marked = (colour.tolist() for colour in colours)
+        pattern = k % _PATTERNS
+        kind = (kinds.mjBUILTIN_FLAT, kinds.mjBUILTIN_CHECKER, kinds.mjBUILTIN_GRADIENT)[pattern % 3]
         spec.add_texture(
             name=f"table {k}",
             type=mujoco.mjtTexture.mjTEXTURE_2D,
             builtin=kind,
-            rgb1=bright.tolist(),
-            rgb2=other.tolist(),
-            mark=marks.mjMARK_RANDOM if k % 2 else marks.mjMARK_NONE,
-            markrgb=rng.uniform(0.3, 1.0, 3).tolist(),
+            rgb1=bright,
+            rgb2=other,
+            mark=marks.mjMARK_RANDOM if pattern % 2 else marks.mjMARK_NONE,
+            markrgb=marked,
             random=0.02,
             width=128,
             height=128,
         )
-        repeat = float(math.exp(rng.uniform(math.log(0.5), math.log(8.0))))
         material = spec.add_material(name=f"table {k}", texrepeat=[repeat, repeat], texuniform=True, reflectance=0.0)
         textures = list(material.textures)
         textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = f"table {k}"

@@ -164,3 +164,28 @@ def test_each_box_has_its_own_size_and_colour(eyes: ArmCameraRenderer) -> None:
     assert np.nonzero(red)[1].mean() < np.nonzero(blue)[1].mean(), "the camera looks back: the arm's left is its right"
     worlds.close()
     several.close()
+
+
+def test_a_grey_table_has_no_colour_whatever_its_pattern(eyes: ArmCameraRenderer) -> None:
+    white = replace(STILL, warmth=0.0, grey=1.0)
+    for seed in range(6):
+        image = eyes.render(state([0.5, 0.1, 0.02]), HALF, RED, looks(white, seed), 0, 1).astype(int)[60:]
+        table = np.ptp(image, axis=2)[redness_share(image) < 1.2]
+        assert np.quantile(table, 0.95) <= 2
+
+
+def test_looks_are_the_same_as_without_grey_tables_but_for_the_table() -> None:
+    some, none = (draw_appearance(AppearanceRange(grey=grey), 2, np.random.default_rng(3), 200) for grey in (0.5, 0.0))
+    plain = some.material != none.material
+    assert 0.35 < plain.mean() < 0.65
+    assert (np.ptp(some.table[plain], axis=1) == 0.0).all()
+    for one in fields(Appearance):
+        mine, theirs = getattr(some, one.name), getattr(none, one.name)
+        kept = ~plain if one.name in ("table", "material") else slice(None)
+        np.testing.assert_array_equal(mine[kept], theirs[kept])
+
+
+def redness_share(image: NDArray[np.int_]) -> NDArray[np.float64]:
+    """Return red relative to blue."""
+    share: NDArray[np.float64] = image[..., 0] / np.maximum(image[..., 2], 1)
+    return share

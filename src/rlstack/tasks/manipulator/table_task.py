@@ -38,7 +38,7 @@ _WIDE = 1.3
 _THICK = 0.75
 """Height of a tile for small arms, whose fingers hold nothing that is lower, likewise."""
 
-_LOOK = AppearanceRange(sun=(0.35, 0.75), ambient=(0.3, 0.5), shadows=0.3, warmth=0.06, object_colour=0.06)
+_LOOK = AppearanceRange(sun=(0.35, 0.75), ambient=(0.3, 0.5), shadows=0.3, grey=0.5, warmth=0.06, object_colour=0.06)
 """Light and colours vary less than in other tasks: the colours' names must still hold."""
 
 
