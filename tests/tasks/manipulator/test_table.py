@@ -61,8 +61,13 @@ def said(trials: TableTrials) -> list[list[str]]:
     return [split_words(decoded(text)) for text in trials.instruction]
 
 
+def whole(task: TableTask) -> TableTask:
+    """Return the task with colour and shape in every sentence."""
+    return replace(task, short=0.0, halves=0.0)
+
+
 def test_the_sentence_names_the_object_and_the_goals_direction() -> None:
-    trials = drawn(PUSH, 60)
+    trials = drawn(whole(PUSH), 60)
     left = {"left": "left", "right": "right", "away": "away", "forward": "away", "back": "back", "backward": "back"}
     names = {colour: name for name, colour in COLOURS.items()}
     for k, words in enumerate(said(trials)):
@@ -78,7 +83,7 @@ def test_the_sentence_names_the_object_and_the_goals_direction() -> None:
 def test_held_out_sentences_ask_for_blocks_that_training_never_asks_for() -> None:
     names = {colour: name for name, colour in COLOURS.items()}
     for words, expected in (("train", False), ("held_out", True)):
-        trials = drawn(replace(PUSH, words=words), 40)  # type: ignore[arg-type]
+        trials = drawn(replace(whole(PUSH), words=words), 40)  # type: ignore[arg-type]
         for k in range(len(trials)):
             shape = "tile" if trials.half[k, 2] < 0.5 * trials.half[k, 0] else "cube"
             assert ((names[tuple(trials.colour[k, 0])], shape) in BLOCKS.held_out) == expected
@@ -86,8 +91,9 @@ def test_held_out_sentences_ask_for_blocks_that_training_never_asks_for() -> Non
     assert not trained & {" ".join(words) for words in said(drawn(replace(PUSH, words="held_out"), 100))}
 
 
-@pytest.mark.parametrize("task", [TablePickTask(), TableStackTask(), replace(SUITE, short=0.0, halves=0.0)])
+@pytest.mark.parametrize("task", [TablePickTask(), TableStackTask(), SUITE])
 def test_goals_are_what_sentences_say(task: TableTask) -> None:
+    task = whole(task)
     trials, names = drawn(task, 60), {colour: name for name, colour in COLOURS.items()}
     top = trials.position[:, 2] + trials.half[:, 2]
     seen = set()

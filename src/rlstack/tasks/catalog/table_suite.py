@@ -76,8 +76,6 @@ class TableSuiteTask(TableTask):
     episode_s: float = value(6.0, unit="s", above=0.0)
     kinds: tuple[Kind, ...] = ("push", "pick", "stack")
     """What sentences ask for."""
-    short: float = value(0.3, at_least=0.0, at_most=1.0)
-    halves: float = value(0.2, at_least=0.0, at_most=1.0)
     openings: Range = value((0.0, 1.0), at_least=0.0, at_most=1.0)
     """Start opening of the gripper, a share of its range. Were it always open, closed fingers would mean a push or
     a block between them, and a policy that grasped past one would go on as if it had it."""

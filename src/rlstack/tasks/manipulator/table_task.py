@@ -79,9 +79,9 @@ class TableTask(ArmTask):
     """Whether the policy gets the trial's sentence, none (``blank``), or one that says something else (``swapped``)."""
     alike: float = value(0.1, at_least=0.0, at_most=1.0)
     """Probability that another block has the colour of the instructed one, so that the shape tells them apart."""
-    short: float = value(0.0, at_least=0.0, at_most=1.0)
+    short: float = value(0.3, at_least=0.0, at_most=1.0)
     """Probability that a sentence of training says a block's colour or shape alone, where that is enough."""
-    halves: float = value(0.0, at_least=0.0, at_most=1.0)
+    halves: float = value(0.2, at_least=0.0, at_most=1.0)
     """Probability that a sentence of training is for a held-out block, and says colour or shape alone. Policies that
     never handle one learn that it is none to handle, whatever its sentence says."""
     apart_m: float = value(0.12, unit="m", at_least=0.0)
