@@ -32,7 +32,7 @@ class Inside:
 
     def start(self, number: int, plan: WorkerPlan) -> None:
         self.workers[number] = self._make(plan)
-        self.workers[number].begin_as_worker()
+        self.workers[number].begin_as_worker(plan.fixed)
 
     def give(self, number: int, order: Order) -> None:
         self.orders.append((number, order))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,29 +16,32 @@ from rlstack.robots import load_robot
 from rlstack.sim.visual_randomization import AppearanceRange
 from rlstack.tasks.catalog.arm_pick_place_camera import CameraPickPlaceTask
 from rlstack.tasks.core.image_streams import CameraRange
+from rlstack.training import rollout_fleet
 from rlstack.training.algorithms.bc_camera import EncoderSettings
 from rlstack.training.algorithms.hil_serl_camera import HILSERLCamera, HILSERLCameraSettings
 from rlstack.training.intervention_strategies import IntervenerSettings
 from rlstack.training.reward_classifier import ClassifiedEnvironment, RewardClassifierSettings
+from rlstack.training.run_files import RECIPE
 from rlstack.training.run_folder import save_checkpoint
-from rlstack.training.vision_encoder import Encoder, split_of
+from rlstack.training.vision_encoder import Encoder, encoded, split_of
 from tests.support.arms import small_panda
+from tests.support.worker_pools import Inside
 
 SMALL = EncoderSettings(channels=(4, 8), hidden=(16,), size=6, batch=8)
 TASK = CameraPickPlaceTask(ends=False, pictures=CameraRange(rate_hz=(4.0, 8.0), look=AppearanceRange(shadows=0.0)))
 
 
-def test_a_classifier_of_pictures_tells_success_and_somebody_corrects(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("rlstack.tasks.manipulator.environment.STARTS", 32)
+def robots(count: int, seed: int = 0) -> Any:
     robot = small_panda(20)
-    torch.manual_seed(0)
-    made = TASK.environment(robot, TASK.pipeline(robot), 4, "cpu", 0)
+    return TASK.environment(robot, TASK.pipeline(robot), count, "cpu", seed)
+
+
+def settings_of(made: Any, folder: Path, **more: Any) -> HILSERLCameraSettings:
+    """Return settings with the encoder of a cloning run, which is written."""
     encoder = Encoder(split_of(made.pipeline, "test"), SMALL.channels, SMALL.hidden, SMALL.size)
-    save_checkpoint(tmp_path / "cloned", {"algorithm": {"looker": {"encoder": encoder.state_dict()}}})
-    settings = HILSERLCameraSettings(
-        cloned=str(tmp_path / "cloned"),
+    save_checkpoint(folder / "cloned", {"algorithm": {"looker": {"encoder": encoder.state_dict()}}})
+    return HILSERLCameraSettings(
+        cloned=str(folder / "cloned"),
         encoder=SMALL,
         demonstrations=1,
         critics=2,
@@ -46,7 +50,20 @@ def test_a_classifier_of_pictures_tells_success_and_somebody_corrects(
         warm_up=0,
         judge=RewardClassifierSettings(shown=400, updates=100, hidden=(16,)),
         intervener=IntervenerSettings(kind="random", rate=0.3),
+        **more,
     )
+
+
+@pytest.fixture(autouse=True)
+def few_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inverse kinematics for a thousand starts would take most of the time."""
+    monkeypatch.setattr("rlstack.tasks.manipulator.environment.STARTS", 32)
+
+
+def test_a_classifier_of_pictures_tells_success_and_somebody_corrects(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    made = robots(4)
+    settings = settings_of(made, tmp_path)
     algorithm = HILSERLCamera(settings, made)
     judged = algorithm.environment
     assert isinstance(judged, ClassifiedEnvironment)
@@ -88,3 +105,31 @@ def test_a_task_that_tells_success_itself_is_refused(monkeypatch: pytest.MonkeyP
     with pytest.raises(UserError, match="ends: false"):
         HILSERLCamera(HILSERLCameraSettings(), made)
     made.close()
+
+
+@pytest.mark.integration
+def test_workers_see_and_judge_by_what_the_run_has_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    made = robots(4)
+    settings = settings_of(made, tmp_path, apart=True, workers=2, hindsight=0.0, rollout=8)
+    alone = replace(settings, apart=False, workers=0, cloned="")
+    pool = Inside(lambda plan: HILSERLCamera(alone, robots(2, plan.seed % 1000)))
+    monkeypatch.setattr(rollout_fleet, "LocalPool", lambda folder: pool)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / RECIPE).write_text("")
+    algorithm = HILSERLCamera(settings, made)
+    algorithm.open(tmp_path / "run")
+    result = algorithm.iterate(0.0)
+    judged, store = algorithm.environment, algorithm._experience
+    assert isinstance(judged, ClassifiedEnvironment) and store is not None
+    assert len(store) == 4 * settings.rollout and 0.0 < result.scalars["train/intervened"] < 1.0
+    rows = store.buffer.gather(store.buffer.indices())
+    told = judged.predict(torch.from_numpy(rows["next_observation"])).numpy()
+    penalty = settings.gripper_penalty * (1.0 + 1e-6)
+    assert (rows["reward"][told] >= -penalty).all() and (rows["reward"][~told] <= -1.0).all()
+    worker = pool.workers[0]
+    seen = worker.environment.inner.inner.observe()[0]  # images and state, before they are encoded
+    assert torch.equal(encoded(worker.encoder, seen), encoded(algorithm.encoder, seen))
+    algorithm.close()
+    for environment in (made, *(one.environment for one in pool.workers.values())):
+        environment.close()

@@ -21,7 +21,6 @@ from rlstack.training.algorithms import sac
 from rlstack.training.algorithms.hil_serl import HILSERL, HILSERLSettings
 from rlstack.training.algorithms.rlif import RLIF, RLIFSettings
 from rlstack.training.algorithms.rlpd import RLPD, RLPDSettings
-from rlstack.training.algorithms.rlpd_camera import RLPDCameraSettings
 from rlstack.training.algorithms.sac import SAC, SACSettings
 from rlstack.training.algorithms.wsrl import WSRL, WSRLSettings
 from rlstack.training.intervention_strategies import IntervenerSettings
@@ -234,8 +233,6 @@ def test_what_workers_cannot_do_is_refused(tmp_path: Path) -> None:
         SACSettings(workers=2)
     with pytest.raises(ValueError, match=r"workers: 2 is not allowed with intervener\.kind: hand"):
         HILSERLSettings(workers=2, apart=True, intervener=IntervenerSettings(kind="hand", teleop="keyboard"))
-    with pytest.raises(ValueError, match="workers have no encoder"):
-        RLPDCameraSettings(workers=2, apart=True, hindsight=0.0)
     torch.manual_seed(0)
     with pytest.raises(UserError, match="workers: 3 is not allowed with envs: 8"):
         SAC(SACSettings(workers=3, apart=True), Reaching(8)).open(tmp_path)

@@ -166,7 +166,14 @@ def check_shares(workers: int, robots: int) -> None:
 
 
 def start_fleet(
-    folder: Path, workers: int, robots: int, threads: int, ray: str, begun: Callable[[], int], staleness: int = 0
+    folder: Path,
+    workers: int,
+    robots: int,
+    threads: int,
+    ray: str,
+    begun: Callable[[], int],
+    staleness: int = 0,
+    fixed: Any = None,
 ) -> RolloutFleet:
     """Start a run's workers.
 
@@ -178,13 +185,14 @@ def start_fleet(
         ray: Address of a Ray cluster; empty: processes of this machine.
         begun: Returns a number that an interrupted run did not have before, such as its steps.
         staleness: As of :class:`RolloutFleet`.
+        fixed: As of :class:`.WorkerPlan`.
     """
     seed, recipe = torch.initial_seed(), (folder / RECIPE).read_text(encoding="utf-8")
 
     def plan(number: int) -> WorkerPlan:
         """Return a worker's plan, with starts that no worker had before, of an interrupted run neither."""
         drawn = np.random.SeedSequence([seed, begun(), number]).generate_state(1)
-        return WorkerPlan(recipe, robots // workers, threads, int(drawn[0]))
+        return WorkerPlan(recipe, robots // workers, threads, int(drawn[0]), fixed)
 
     pool = RayPool(ray, workers, threads) if ray else LocalPool(folder / WORKERS)
     return RolloutFleet(pool, workers, staleness, plan)

@@ -29,12 +29,14 @@ class WorkerPlan:
         robots: How many it moves.
         threads: On which it computes.
         seed: Of its robots' starts and its actions; another one at each start of a worker.
+        fixed: What the run's algorithm knows and no longer learns, such as an encoder of images; None: nothing.
     """
 
     recipe: str
     robots: int
     threads: int
     seed: int
+    fixed: Any = None
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,12 @@ class Refused:
 class RollsOut(Protocol):
     """An algorithm whose robots can be moved apart from what learns."""
 
-    def begin_as_worker(self) -> None:
-        """Prepare to act for a learner elsewhere; called once, before the first order."""
+    def begin_as_worker(self, fixed: Any) -> None:
+        """Prepare to act for a learner elsewhere; called once, before the first order.
+
+        Args:
+            fixed: See :class:`WorkerPlan`.
+        """
 
     def roll_out(self, order: Order) -> Any:
         """Step the robots as often as in an iteration; return what the learner needs of it."""
@@ -104,7 +110,7 @@ class RolloutWorker:
 
     def __init__(self, plan: WorkerPlan) -> None:
         self._algorithm: RollsOut = build_elsewhere(plan.recipe, plan.robots, plan.threads, plan.seed)
-        self._algorithm.begin_as_worker()
+        self._algorithm.begin_as_worker(plan.fixed)
 
     def block(self, order: Order) -> Block | Refused:
         """Carry out an order."""

@@ -107,9 +107,9 @@ class HILSERL(RLPD):
         self._figures["intervened"] = self._figures.get("intervened", 0.0) + float(now.float().mean())
         super()._keep(action, result)
 
-    def begin_as_worker(self) -> None:
+    def begin_as_worker(self, fixed: Any) -> None:
         """Act for a learner elsewhere; see :class:`rlstack.training.rollout_worker.RollsOut`."""
-        super().begin_as_worker()
+        super().begin_as_worker(fixed)
         capacity = self.settings.capacity
         self.interventions = InterventionReplay(self.environment, capacity, None, 0, True, self._journal)
 

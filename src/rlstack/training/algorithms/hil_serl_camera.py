@@ -6,8 +6,10 @@ See :mod:`rlstack.training.algorithms.hil_serl`, :mod:`rlstack.training.algorith
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -46,12 +48,23 @@ class HILSERLCamera(RLPDCamera, HILSERL):
             self.environment.learn()
         super().open(folder)
 
+    def begin_as_worker(self, fixed: Any) -> None:
+        """Act for a learner elsewhere; see :class:`rlstack.training.rollout_worker.RollsOut`."""
+        if isinstance(self.environment, ClassifiedEnvironment):
+            self.environment.judge.load_state_dict(fixed["judge"])
+        super().begin_as_worker(fixed)
+
     def iterate(self, done: float) -> IterationResult:
         """Step the robots and learn; raise ``NotFinite`` naming the term that is not finite."""
         result = super().iterate(done)
         figures = self.environment.figures if isinstance(self.environment, ClassifiedEnvironment) else {}
         judged = {f"judge/{name}": figure for name, figure in figures.items()}
         return replace(result, scalars={**result.scalars, **judged})
+
+    def _fixed(self) -> dict[str, Any]:
+        judged = isinstance(self.environment, ClassifiedEnvironment)
+        judge = {"judge": copy.deepcopy(self.environment.judge.state_dict())} if judged else {}
+        return {**super()._fixed(), **judge}
 
     def _with_reward(self, environment: ScriptedEnvironment, settings: RLPDCameraSettings) -> ScriptedEnvironment:
         assert isinstance(settings, HILSERLCameraSettings)

@@ -34,8 +34,6 @@ class RLPDCameraSettings(RLPDSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.workers:
-            raise ValueError(f"workers: {self.workers} is not allowed: workers have no encoder.")
         if self.apart and self.hindsight:
             raise ValueError("hindsight: must be 0 with apart: the learner has no encoder to relabel goals with.")
 
@@ -75,6 +73,11 @@ class RLPDCamera(RLPD):
             self.encoder.load_state_dict(_encoder_of(self.settings.cloned, self.encoder))
         self._loaded = True
 
+    def begin_as_worker(self, fixed: Any) -> None:
+        """Act for a learner elsewhere; see :class:`rlstack.training.rollout_worker.RollsOut`."""
+        self.encoder.load_state_dict(fixed["encoder"])
+        super().begin_as_worker(fixed)
+
     def actor(self) -> Actor:
         """Return a copy of the current actor, with its encoder."""
         return VisionActor(copy.deepcopy(self.encoder), super().actor()).eval().requires_grad_(False)
@@ -88,6 +91,9 @@ class RLPDCamera(RLPD):
         super().load_state_dict(state)
         self.encoder.load_state_dict(state["encoder"])
         self._loaded = state["seeing"]
+
+    def _fixed(self) -> dict[str, Any]:
+        return {"encoder": copy.deepcopy(self.encoder.state_dict())}
 
     def _with_reward(self, environment: ScriptedEnvironment, settings: RLPDCameraSettings) -> ScriptedEnvironment:
         """Return the environment with the reward to learn from."""

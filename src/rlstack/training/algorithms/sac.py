@@ -158,7 +158,7 @@ class SAC:
             if self.settings.workers:
                 robots, threads = self.environment.count, torch.get_num_threads()
                 about = (folder, self.settings.workers, robots, threads, self.ray)
-                self.fleet = start_fleet(*about, lambda: self._steps, self.settings.staleness)
+                self.fleet = start_fleet(*about, lambda: self._steps, self.settings.staleness, self._fixed())
 
     def close(self) -> None:
         """Stop workers and a separate learner, and take over all that it has learned."""
@@ -194,7 +194,7 @@ class SAC:
             self.learner_process.report(self._steps, done)
         return self._told(totals, {**self.learner.check(logged), **apart}, {})
 
-    def begin_as_worker(self) -> None:
+    def begin_as_worker(self, fixed: Any) -> None:
         """Act for a learner elsewhere; see :class:`rlstack.training.rollout_worker.RollsOut`."""
         capacity = self.settings.capacity
         self._experience = HindsightReplay(self.environment, capacity, versioned=True, journal=self._journal)
@@ -280,6 +280,10 @@ class SAC:
         """Return where steps are stored, by the folders' names."""
         assert self._experience is not None
         return {REPLAY: self._experience}
+
+    def _fixed(self) -> Any:
+        """Return what workers need and is not learned any more; see :class:`.WorkerPlan`."""
+        return None
 
     def _set_version(self, version: int) -> None:
         for one in self._buffers().values():

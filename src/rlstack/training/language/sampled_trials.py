@@ -113,7 +113,7 @@ class SampledTrials(FineTuning):
         """Return the workers' figures since the last call; none without workers."""
         return {} if self._shared is None or self._shared.fleet is None else self._shared.fleet.figures()
 
-    def begin_as_worker(self) -> None:
+    def begin_as_worker(self, fixed: Any) -> None:
         """Act for a learner elsewhere; see :class:`rlstack.training.rollout_worker.RollsOut`."""
         self._loaded = True  # the policy comes with each order
 
