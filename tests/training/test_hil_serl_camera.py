@@ -83,9 +83,9 @@ def test_a_classifier_of_pictures_tells_success_and_somebody_corrects(tmp_path: 
     kept = algorithm._experience
     assert kept is not None
     rows = kept.buffer.gather(kept.buffer.indices())
-    told = judged.predict(torch.from_numpy(rows["next_observation"])).numpy()
+    found = judged.predict(torch.from_numpy(rows["next_observation"])).numpy()
     penalty = settings.gripper_penalty * (1.0 + 1e-6)
-    assert (rows["reward"][told] >= -penalty).all() and (rows["reward"][~told] <= -1.0).all()
+    assert (rows["reward"][found] >= -penalty).all() and (rows["reward"][~found] <= -1.0).all()
 
     torch.manual_seed(1)
     other = HILSERLCamera(settings, made)

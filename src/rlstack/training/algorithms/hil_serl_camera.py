@@ -62,9 +62,10 @@ class HILSERLCamera(RLPDCamera, HILSERL):
         return replace(result, scalars={**result.scalars, **judged})
 
     def _fixed(self) -> dict[str, Any]:
-        judged = isinstance(self.environment, ClassifiedEnvironment)
-        judge = {"judge": copy.deepcopy(self.environment.judge.state_dict())} if judged else {}
-        return {**super()._fixed(), **judge}
+        fixed = super()._fixed()
+        if isinstance(self.environment, ClassifiedEnvironment):
+            fixed["judge"] = copy.deepcopy(self.environment.judge.state_dict())
+        return fixed
 
     def _with_reward(self, environment: ScriptedEnvironment, settings: RLPDCameraSettings) -> ScriptedEnvironment:
         assert isinstance(settings, HILSERLCameraSettings)
