@@ -140,11 +140,9 @@ def add_tables(spec: Any) -> None:
         repeat = float(math.exp(rng.uniform(math.log(0.5), math.log(8.0))))
         patterns.append(((bright, other, marked), repeat))
     for k in range(TABLES):
-        colours, repeat = patterns[k % _PATTERNS]
-        if k >= _PATTERNS:
-            colours = tuple(np.full(3, colour.mean()) for colour in colours)
-        bright, other, marked = (colour.tolist() for colour in colours)
-        pattern = k % _PATTERNS
+        pattern, coloured = k % _PATTERNS, k < _PATTERNS
+        colours, repeat = patterns[pattern]
+        bright, other, marked = ((c if coloured else np.full(3, c.mean())).tolist() for c in colours)
         kind = (kinds.mjBUILTIN_FLAT, kinds.mjBUILTIN_CHECKER, kinds.mjBUILTIN_GRADIENT)[pattern % 3]
         spec.add_texture(
             name=f"table {k}",
