@@ -19,6 +19,7 @@ from rlstack.tasks.core.image_streams import CameraRange
 from rlstack.training import rollout_fleet
 from rlstack.training.algorithms.bc_camera import EncoderSettings
 from rlstack.training.algorithms.hil_serl_camera import HILSERLCamera, HILSERLCameraSettings
+from rlstack.training.hindsight_replay import HindsightReplay
 from rlstack.training.intervention_strategies import IntervenerSettings
 from rlstack.training.reward_classifier import ClassifiedEnvironment, RewardClassifierSettings
 from rlstack.training.run_files import RECIPE
@@ -60,6 +61,14 @@ def few_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rlstack.tasks.manipulator.environment.STARTS", 32)
 
 
+def check_rewards(judged: ClassifiedEnvironment, kept: HindsightReplay, settings: HILSERLCameraSettings) -> None:
+    """Stored steps are rewarded where the classifier sees success, but for the gripper's penalty."""
+    rows = kept.buffer.gather(kept.buffer.indices())
+    found = judged.predict(torch.from_numpy(rows["next_observation"])).numpy()
+    penalty = settings.gripper_penalty * (1.0 + 1e-6)
+    assert (rows["reward"][found] >= -penalty).all() and (rows["reward"][~found] <= -1.0).all()
+
+
 def test_a_classifier_of_pictures_tells_success_and_somebody_corrects(tmp_path: Path) -> None:
     torch.manual_seed(0)
     made = robots(4)
@@ -82,10 +91,7 @@ def test_a_classifier_of_pictures_tells_success_and_somebody_corrects(tmp_path: 
     assert algorithm.interventions is not None and len(algorithm.interventions) > 0
     kept = algorithm._experience
     assert kept is not None
-    rows = kept.buffer.gather(kept.buffer.indices())
-    found = judged.predict(torch.from_numpy(rows["next_observation"])).numpy()
-    penalty = settings.gripper_penalty * (1.0 + 1e-6)
-    assert (rows["reward"][found] >= -penalty).all() and (rows["reward"][~found] <= -1.0).all()
+    check_rewards(judged, kept, settings)
 
     torch.manual_seed(1)
     other = HILSERLCamera(settings, made)
@@ -96,8 +102,7 @@ def test_a_classifier_of_pictures_tells_success_and_somebody_corrects(tmp_path: 
     made.close()
 
 
-def test_a_task_that_tells_success_itself_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rlstack.tasks.manipulator.environment.STARTS", 32)
+def test_a_task_that_tells_success_itself_is_refused() -> None:
     robot = load_robot("panda")
     assert isinstance(robot, Manipulator)
     task = replace(TASK, ends=True)
@@ -123,10 +128,7 @@ def test_workers_see_and_judge_by_what_the_run_has_learned(tmp_path: Path, monke
     judged, store = algorithm.environment, algorithm._experience
     assert isinstance(judged, ClassifiedEnvironment) and store is not None
     assert len(store) == 4 * settings.rollout and 0.0 < result.scalars["train/intervened"] < 1.0
-    rows = store.buffer.gather(store.buffer.indices())
-    told = judged.predict(torch.from_numpy(rows["next_observation"])).numpy()
-    penalty = settings.gripper_penalty * (1.0 + 1e-6)
-    assert (rows["reward"][told] >= -penalty).all() and (rows["reward"][~told] <= -1.0).all()
+    check_rewards(judged, store, settings)
     worker = pool.workers[0]
     seen = worker.environment.inner.inner.observe()[0]  # images and state, before they are encoded
     assert torch.equal(encoded(worker.encoder, seen), encoded(algorithm.encoder, seen))

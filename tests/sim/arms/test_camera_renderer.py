@@ -61,6 +61,12 @@ def redness(picture: NDArray[np.uint8]) -> NDArray[np.float64]:
     return np.array([columns.mean(), rows.mean()])
 
 
+def redness_share(image: NDArray[np.int_]) -> NDArray[np.float64]:
+    """Return red relative to blue."""
+    share: NDArray[np.float64] = image[..., 0] / np.maximum(image[..., 2], 1)
+    return share
+
+
 def test_a_camera_on_a_link_that_the_model_has_not_is_refused() -> None:
     cameras = {**PANDA.cameras, "wrist": replace(PANDA.cameras["wrist"], link="panda_hnd")}
     with pytest.raises(UserError, match="its camera 'wrist' is on 'panda_hnd', and the model has no such link"):
@@ -183,9 +189,3 @@ def test_looks_are_the_same_as_without_grey_tables_but_for_the_table() -> None:
         mine, theirs = getattr(some, one.name), getattr(none, one.name)
         kept = ~plain if one.name in ("table", "material") else slice(None)
         np.testing.assert_array_equal(mine[kept], theirs[kept])
-
-
-def redness_share(image: NDArray[np.int_]) -> NDArray[np.float64]:
-    """Return red relative to blue."""
-    share: NDArray[np.float64] = image[..., 0] / np.maximum(image[..., 2], 1)
-    return share

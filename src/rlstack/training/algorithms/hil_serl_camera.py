@@ -6,7 +6,6 @@ See :mod:`rlstack.training.algorithms.hil_serl`, :mod:`rlstack.training.algorith
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -64,7 +63,7 @@ class HILSERLCamera(RLPDCamera, HILSERL):
     def _fixed(self) -> dict[str, Any]:
         fixed = super()._fixed()
         if isinstance(self.environment, ClassifiedEnvironment):
-            fixed["judge"] = copy.deepcopy(self.environment.judge.state_dict())
+            fixed["judge"] = self.environment.judge.state_dict()
         return fixed
 
     def _with_reward(self, environment: ScriptedEnvironment, settings: RLPDCameraSettings) -> ScriptedEnvironment:

@@ -93,7 +93,7 @@ class RLPDCamera(RLPD):
         self._loaded = state["seeing"]
 
     def _fixed(self) -> dict[str, Any]:
-        return {"encoder": copy.deepcopy(self.encoder.state_dict())}
+        return {"encoder": self.encoder.state_dict()}
 
     def _with_reward(self, environment: ScriptedEnvironment, settings: RLPDCameraSettings) -> ScriptedEnvironment:
         """Return the environment with the reward to learn from."""
