@@ -180,3 +180,22 @@ def test_a_node_knows_the_age_of_what_it_received():
 
     driver, _ = driven(Departures(observation_delay_s=0.2, received=extrapolated))
     assert seen(driver)[2:] == [2, 3, 4, 5, 6]
+
+
+class Glancing(Echo):
+    """Takes the position in every second period only."""
+
+    @property
+    def due(self):
+        return self.inputs if len(self.seen) % 2 == 0 else self.inputs[:1]
+
+
+@pytest.mark.parametrize(("departures", "late"), [(Departures(), 0.0), (Departures(observation_delay_s=0.1), 1.0)])
+def test_the_past_of_what_a_driver_takes_now_and_then_is_known(departures, late):
+    driver, trials = Glancing("scan", "position"), Recorded()
+    asked, signals = [], trials.signals
+    trials.signals = lambda names: (asked.append(set(names)), signals(names))[1]
+    run(driver, departed(trials, departures))
+    taken = [inputs.get("position", np.full((3, 3), np.nan))[0, 0] for inputs in driver.seen]
+    np.testing.assert_array_equal(taken, [max(k - late, 0.0) if k % 2 == 0 else np.nan for k in range(7)])
+    assert [("position" in names) for names in asked] == [late > 0.0 or k % 2 == 0 for k in range(7)]

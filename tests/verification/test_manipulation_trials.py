@@ -24,14 +24,20 @@ from rlstack.robots import load_robot
 from rlstack.tasks.catalog.arm_pick_place import PickPlaceTask
 from rlstack.tasks.catalog.arm_push import PushTask
 from rlstack.tasks.catalog.arm_reach import ReachTask
+from rlstack.tasks.catalog.table_push import TablePushTask
 from rlstack.tasks.manipulator.action_recovery import action_of
 from rlstack.tasks.manipulator.demonstration import DemonstrationEnvironment
+from rlstack.tasks.manipulator.scene import make_scene
 from rlstack.tasks.manipulator.task import TRIAL_S
 from rlstack.training.algorithm import Actor
 from rlstack.training.export import PolicyGraph, TorchPolicy, export_policy, make_contract
-from rlstack.verification.manipulation_trials import held_out, judged, manipulate
+from rlstack.verification import manipulation_trials
+from rlstack.verification.departures import Departures
+from rlstack.verification.jointed_trials import SceneTrials
+from rlstack.verification.manipulation_trials import ManipulationLog, held_out, judged, manipulate
 from rlstack.verification.training_evaluation import Evaluator, describe_evaluation
 from tests.support.arms import write_posture_policy
+from tests.support.planners import write_planning_policy
 
 TASK = ReachTask(episode_s=2.0)
 
@@ -84,6 +90,36 @@ def test_the_file_does_what_the_training_policy_does(policy: Policy) -> None:
     trials = held_out(TASK, panda(), 6, 1)
     mine, theirs = (manipulate(each, TASK, panda(), trials, threads=1) for each in (policy, twin))
     np.testing.assert_allclose(mine.distance_m, theirs.distance_m, atol=1e-4)
+
+
+def test_a_file_that_plans_chunks_is_stepped_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = load_policy(write_planning_policy(tmp_path / "planner.onnx", panda(), 4), robot=panda())
+    trials = held_out(TASK, panda(), 3, 1)
+    for departures in (Departures(), Departures(lost=0.2, observation_delay_s=0.06)):
+        parts = manipulate(file, TASK, panda(), trials, departures=departures)
+        with monkeypatch.context() as changed:
+            changed.setattr(manipulation_trials, "chunkwise", lambda driver: driver)
+            whole = manipulate(file, TASK, panda(), trials, departures=departures)
+        np.testing.assert_array_equal(parts.distance_m, whole.distance_m)
+
+
+def test_images_are_rendered_only_where_the_driver_takes_them() -> None:
+    task = TablePushTask()
+    trials = held_out(task, panda(), 2, 1)
+    scene = make_scene(task, panda(), 2, 0)
+    rendered: list[Any] = []
+    render = scene.cameras.renderer.render
+    scene.cameras.renderer.render = lambda *given: (rendered.append(given), render(*given))[1]
+    tried = SceneTrials(scene, trials, ManipulationLog(task, trials), lambda: (scene.achieved(),))
+    for k in range(9):
+        names = ("joint_position", "scene_image", "scene_image_age") if k % 4 == 0 else ("joint_position",)
+        tried.observe(k)
+        sensed = tried.signals(names)
+        tried.step(tried.waiting(sensed["joint_position"]), np.zeros(2, np.bool_))
+        assert tuple(sensed) == names and len(rendered) == 2 * (k // 4 + 1)
+        if k % 4 == 0:
+            assert sensed["scene_image"].std() > 1.0
+    tried.close()
 
 
 def test_the_evaluator_ranks_by_success_then_by_time(policy: Policy) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
+from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -57,7 +58,7 @@ class _PositionJoint:
                 f"rest_{unit}: {joint.rest} is not allowed: must be from {joint.lower} to {joint.upper} {unit}."
             )
 
-    @property
+    @cached_property
     def driven(self) -> DrivenJoint:
         """The joint as engines actuate it."""
         name, lower, upper, velocity_max, effort_max, stiffness, damping, armature, rest = astuple(self)

@@ -134,7 +134,9 @@ class _Departed(Trials):
         return self._over
 
     def signals(self, names: Sequence[str]) -> Signals:
-        self._names = names
+        d = self._departures  # of what is late, or changes over time, the past is needed whenever the driver takes it
+        past = d.observation_delay_s or d.observation_jitter_s or d.lost or d.changes or d.received is not None
+        self._names = tuple(dict.fromkeys((*self._names, *names))) if past else names
         if not self._ended:
             self._sense()
         delivered = {name: self._delivered(name) for name in names}

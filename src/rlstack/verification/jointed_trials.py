@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array, Index, Mask
 from rlstack.errors import Diverged, UserError
 from rlstack.interfaces.backend import Reading
+from rlstack.interfaces.image_reader import is_image
+from rlstack.interfaces.signals import SENSED
 from rlstack.sim.vector import where_in_process
 from rlstack.verification.episode_simulator import EpisodeSimulator
 from rlstack.verification.runner import Driver, OnProgress, Trials, run
@@ -137,7 +139,8 @@ class SceneTrials(Trials):
 
     def signals(self, names: Sequence[str]) -> dict[str, NDArray[Any]]:
         """Return the current signals with noise."""
-        sensed = self._scene.noisy(self._scene.true())
+        pictured = any(name in SENSED and is_image(SENSED[name]) for name in names)
+        sensed = self._scene.noisy(self._scene.true(images=pictured))
         return {name: sensed[name] for name in names}
 
     def waiting(self, command: Array) -> Array:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rlstack.arrays import Array, Mask
 from rlstack.interfaces.backend import Reading
+from rlstack.policies.chunkwise import chunkwise
 from rlstack.policies.robot_contract import check_robot
 from rlstack.sim.obstacle import Obstacle
 from rlstack.sim.vector import BATCH
@@ -140,6 +141,7 @@ def seek(
     """
     contract = cast(Any, driver).contract
     check_robot(contract, robot, str(cast(Any, driver).path))
+    driver = chunkwise(driver)
     if simulator != BATCH:
         engine = LandmarkSimulator(simulator, task, robot, trials, seed, first)
         engine.images = CameraInputs(engine, contract)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from rlstack.arrays import Array, Mask
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
+from rlstack.policies.chunkwise import chunkwise
 from rlstack.policies.robot_contract import check_robot
 from rlstack.sim.vector import BATCH
 from rlstack.tasks.manipulator.scene import make_scene
@@ -71,6 +72,7 @@ def manipulate(
         UserError: The policy is for another robot or rate, needs unknown inputs, or its command is not finite; or the
             simulator does not support the robot or the task.
     """
+    driver = chunkwise(driver)
     if simulator != BATCH:
         arm = ManipulationSimulator(simulator, task, robot, trials, seed, first)
         check_fits(driver, task, robot)

@@ -83,7 +83,9 @@ class Trials(ABC):
 
 
 def input_names(driver: Any) -> tuple[str, ...]:
-    """Return the names of the signals that a driver takes; empty if not declared."""
+    """Return the names of the signals that a driver takes in its next step; empty if not declared."""
+    if hasattr(driver, "due"):
+        return tuple(driver.due)
     contract = getattr(driver, "contract", None)
     return tuple(getattr(driver, "inputs", ())) if contract is None else tuple(port.name for port in contract.inputs)
 
@@ -110,14 +112,13 @@ def run(driver: Driver, trials: Trials) -> None:
     Raises:
         UserError: The driver needs signals that are not sensed, or a command is not finite.
     """
-    names = input_names(driver)
     try:
         driver.reset(len(trials))
         for k in itertools.count():
             over = trials.observe(k)
             if over.all() and not trials.last_command:
                 return
-            sensed = trials.signals(names)
+            sensed = trials.signals(input_names(driver))
             command = commanded(driver, sensed, k / trials.rate_hz)
             trials.command(k, command)
             if over.all():

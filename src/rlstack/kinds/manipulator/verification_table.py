@@ -24,7 +24,7 @@ class TableVerification(InstructedVerification, ManipulationVerification):
 
     counts = Counts(batch=200, engines=20, topics=20, topics_elsewhere=10, reality=30)
     thorough = Counts(batch=500, engines=100, topics=40, reality=200)
-    seconds = Seconds(batch=0.2, engines=1.0, topics=1.5, reality=40.0)
+    seconds = Seconds(batch=0.09, engines=1.3, topics=2.0, reality=7.0)
     description = (
         "Starts, blocks and sentences that are used neither for training nor to choose a run's best policy; all columns"
         " share the first ones, but for the unseen words: sentences of other forms, for blocks whose colour and shape"
