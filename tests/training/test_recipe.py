@@ -68,6 +68,18 @@ def test_an_algorithm_that_was_renamed_still_loads_by_its_former_name() -> None:
     assert recipe_from_data({**data, "algorithm": "ppo_choice"}, "old") == load_recipe("base_exploration")
 
 
+@pytest.mark.parametrize("first", ["table_push", "table_suite"])
+def test_recipes_that_go_on_from_another_see_and_speak_as_it_does(first: str) -> None:
+    begun = load_recipe(first)
+    after = [load_recipe(name) for name in recipe_files() if name.startswith(f"{first}_") and not name.endswith("dsrl")]
+    assert len(after) >= 2
+    for recipe in after:
+        settings = recipe.algorithm_settings
+        assert (settings.network, settings.head) == (begun.algorithm_settings.network, begun.algorithm_settings.head)
+        assert recipe.task_settings.pictures == begun.task_settings.pictures
+        assert recipe.task_settings.text == begun.task_settings.text
+
+
 def test_a_run_from_before_updates_overlapped_no_longer_still_loads_unless_it_needs_that() -> None:
     data = yaml.safe_load(recipe_files()["table_push_ppo"].read_text())
     settings = data["algorithm_settings"]

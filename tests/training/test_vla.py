@@ -112,7 +112,7 @@ def test_starts_of_trials_teach_where_things_are_and_no_action(tmp_path: Path) -
 
 def test_learns_what_demo_record_writes(tmp_path: Path) -> None:
     task = replace(TASK, episode_s=4.0)
-    record(tmp_path / "shown", "table_push", task, PANDA, lambda station: Choice(station.expert()), 1, seed=1)
+    record(tmp_path / "shown", "table_push", task, PANDA, lambda station: Choice(station.expert()), 1, seed=2)
     settings = replace(SFT, demonstrations=1, dataset=(str(tmp_path / "shown"),), labels=0.0)
     one = VLASFT(settings, environment(1, task))
     one.open(tmp_path)
@@ -361,6 +361,15 @@ def test_one_policy_learns_the_whole_suite_and_goes_on_by_trying(tmp_path: Path)
     assert resumed.iterate(0.5).logged() == other.iterate(0.5).logged()
     other.iterate(1.0)
     assert other.rollouts.observation[:, -300:].max() > 50.0
+    settings = VLAGRPOSettings(
+        head="regression", network=fine, pretrained=str(tmp_path), group=2, blind=0.5, fixed_eyes=True
+    )
+    grouped = VLAGRPO(settings, environment(task=replace(tried.task_settings, episode_s=0.4)))
+    grouped.open(None)
+    for done, darkest in ((0.0, True), (0.5, False)):
+        assert np.isfinite([*grouped.iterate(done).logged().values()]).all()
+        assert grouped.rollouts.observation is not None
+        assert (grouped.rollouts.observation[:, -300:].max() == 0.0) == darkest
 
 
 def test_trials_without_images_are_by_what_the_simulator_tells_and_later_ones_have_images(tmp_path: Path) -> None:
@@ -404,6 +413,8 @@ def test_refuses_to_tell_what_a_network_does_not_see_or_a_task_does_not_know() -
         VLADAggerSettings(blind=0.5)
     with pytest.raises(ValueError, match="blind: 1 is not allowed without fixed_eyes: true and looks"):
         VLAPPOSettings(blind=1.0, fixed_eyes=True)
+    with pytest.raises(ValueError, match="blind: 1 is not allowed without fixed_eyes: true and looks"):
+        VLAGRPOSettings(blind=1.0)
     with pytest.raises(ValueError, match="told: 1 is not allowed with accumulated: 2: set it to 1"):
         VLASFTSettings(told=1, accumulated=2)
 

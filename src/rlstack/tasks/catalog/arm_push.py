@@ -36,6 +36,7 @@ class PushExpert:
             None: at once, within 12 mm. A policy that is not sure of the place learns a funnel more easily than a step.
         near: Distances from the goal, as shares of the tolerance, at which a push ends, and within which none begins.
         past_m: How far past the goal it aims. A push that slows down at its end teaches a policy to stop early.
+        down_m: Height of the tool below which it pushes.
     """
 
     def __init__(
@@ -46,9 +47,10 @@ class PushExpert:
         funnel_m: tuple[float, float] | None = None,
         near: tuple[float, float] = (0.5, 0.8),
         past_m: float = 0.0,
+        down_m: float = 0.05,
     ) -> None:
         self._tolerance_m, self._behind_m, self._low_m = tolerance_m, behind_m, low_m
-        self._funnel_m, self._near, self._past_m = funnel_m, near, past_m
+        self._funnel_m, self._near, self._past_m, self._down_m = funnel_m, near, past_m, down_m
 
     def act(self, seen: Mapping[str, Array], pipeline: Any) -> Array:
         """Return actions (N, actions); see :class:`rlstack.tasks.manipulator.expert.Expert`."""
@@ -67,7 +69,7 @@ class PushExpert:
         ready = thing - way * self._behind_m
         # on its way down the tool may lag aside, and must not turn back
         over = np.linalg.norm(tool - ready, axis=1) < np.where(height < _HIGH - 0.02, 0.02, 0.012)
-        pushing = behind & (height < 0.05) & ~there
+        pushing = behind & (height < self._down_m) & ~there
         low = over | pushing
         # target slightly ahead through the box, with a correction against lateral slip
         through = tool + way * np.minimum(0.03, distance + self._past_m) - across * (1.2 * aside)[:, None]

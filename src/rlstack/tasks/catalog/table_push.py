@@ -16,7 +16,6 @@ from rlstack.tasks.core.phrases import Templates, Thing
 from rlstack.tasks.core.scatter import scatter
 from rlstack.tasks.manipulator.table_task import TableTask
 from rlstack.tasks.manipulator.table_trials import from_segment
-from rlstack.tasks.manipulator.trials import Range
 
 WAYS = {"left": (0.0, 1.0), "right": (0.0, -1.0), "away": (1.0, 0.0), "back": (-1.0, 0.0)}
 """Directions as the arm sees them: x and y in ``base_link``."""
@@ -28,9 +27,12 @@ _FINGERS_M, _HAND_M = 0.028, 0.048
 _FUNNEL = (0.29, 0.57)
 """Distances from the tool's place behind a block where it is down, and where it begins to go down, as shares of that
 place's distance from the block."""
-_NEAR = (0.3, 0.7)
-"""Where a push ends, and within which none begins, as shares of the tolerance: a policy that sees is not sure of the
-goal, so that a push that it ends early must still reach."""
+_LOW, _DOWN = 0.1, 0.6
+"""Height of a push above the lowest of the workspace, and further height from which it may begin, as multiples of a
+cube's half length: late commands carry a tool that is higher over a tile."""
+_NEAR, _PAST_M = (0.1, 0.7), 0.01
+"""Where a push ends, and within which none begins, as shares of the tolerance; and how far past the goal it aims. A
+policy that sees is not sure of the goal, and ends a push earlier than the expert."""
 
 
 PUSH = Templates(
@@ -102,17 +104,12 @@ def behind(task: TableTask) -> float:
     return _CORNER * task.block.half_m[1] + _FINGERS_M
 
 
-def push_expert(task: TableTask, near: Range = _NEAR, past_m: float = 0.0) -> PushExpert:
-    """Return the scripted expert of pushes, which goes down by degrees.
-
-    Args:
-        task: Its task.
-        near: Where a push ends, and within which none begins, as shares of the tolerance.
-        past_m: How far past the goal it aims.
-    """
-    low_m, far_m = task.workspace.z_m[0] + 0.3 * task.block.half_m[1], behind(task)
+def push_expert(task: TableTask) -> PushExpert:
+    """Return a task's scripted expert of pushes, which goes down by degrees."""
+    half_m = task.block.half_m[1]
+    low_m, far_m = task.workspace.z_m[0] + _LOW * half_m, behind(task)
     funnel_m = (_FUNNEL[0] * far_m, _FUNNEL[1] * far_m)
-    return PushExpert(task.tolerance_m, far_m, low_m, funnel_m, near, past_m)
+    return PushExpert(task.tolerance_m, far_m, low_m, funnel_m, _NEAR, _PAST_M, low_m + _DOWN * half_m)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +123,8 @@ class TablePushTask(TableTask):
 
     axes = ("x", "y", "z")
     templates = PUSH
+    hand = True
+    down_m = 0.04
     lengths = (*TableTask.lengths, "push_m")
 
     def ask(self, rng: np.random.Generator, blocks: Sequence[Thing]) -> tuple[str, str, str]:

@@ -23,12 +23,6 @@ from rlstack.tasks.manipulator.expert import Expert, GraspExpert
 from rlstack.tasks.manipulator.table_task import TableRandomisation, TableTask
 from rlstack.tasks.manipulator.trials import Range, Starts
 
-_FLAT = 0.7
-"""Height below which a block is a tile, as a share of its width: those of all arms are flatter, and no cube is."""
-
-_NEAR, _PAST_M = (0.1, 0.7), 0.01
-"""See :func:`.table_push.push_expert`. Who is not sure of the goal ends a push earlier than the expert."""
-
 Kind = Literal["push", "pick", "stack"]
 
 
@@ -43,7 +37,7 @@ class SuiteExpert:
         half_m = task.block.half_m[1]
         self._task = task
         self._experts: dict[Kind, Expert] = {
-            "push": push_expert(task, _NEAR, _PAST_M),
+            "push": push_expert(task),
             "pick": GraspExpert(half_m, by_degrees=True),
             "stack": StackExpert(half_m, by_degrees=True),
         }
@@ -123,13 +117,6 @@ class TableSuiteTask(TableTask):
         lower, joints = np.array([drive.lower for drive in robot.drives[arm:]]), starts.joints.copy()
         joints[:, arm:] = lower + rng.uniform(*self.openings, (count, 1)) * (joints[:, arm:] - lower)
         return replace(starts, joints=joints)
-
-    def looks(self, half: Array, orientation: Array) -> Array:
-        """Return whether blocks are tiles, 1 or -1, and cos and sin of four times their yaw: (N, M, 3)."""
-        x, y, z, w = np.moveaxis(orientation, -1, 0)
-        turned = 4.0 * np.arctan2(2.0 * (x * y + w * z), 1.0 - 2.0 * (y * y + z * z))
-        tile = np.where(half[..., 2] < _FLAT * half[..., 0], 1.0, -1.0)
-        return np.stack([tile, np.cos(turned), np.sin(turned)], axis=-1)
 
     def kinds_of(self, goal: Array) -> NDArray[np.str_]:
         """Return (...) what goals (..., 3) m are of: on the table's surface, on a block, or in the air."""

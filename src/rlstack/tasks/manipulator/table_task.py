@@ -37,6 +37,8 @@ _WIDE = 1.3
 """Width of a tile, as a multiple of a cube's."""
 _THICK = 0.75
 """Height of a tile for small arms, whose fingers hold nothing that is lower, likewise."""
+_FLAT = 0.7
+"""Height below which a block is a tile, as a share of its width: those of all arms are flatter, and no cube is."""
 
 _LOOK = AppearanceRange(sun=(0.35, 0.75), ambient=(0.3, 0.5), shadows=0.3, grey=0.5, warmth=0.06, object_colour=0.06)
 """Light and colours vary less than in other tasks: the colours' names must still hold."""
@@ -202,13 +204,18 @@ class TableTask(ArmTask):
         return half, colour
 
     def looks(self, half: Array, orientation: Array) -> Array:
-        """Return what blocks are like, (N, M, looks); see :meth:`.ChunkEnvironment.image_places`.
+        """Return whether blocks are tiles, 1 or -1, and cos and sin of four times their yaw, (N, M, 3).
+
+        See :meth:`.ChunkEnvironment.image_places`.
 
         Args:
             half: (N, M, 3) half lengths, m.
             orientation: (N, M, 4) quaternions, x first.
         """
-        return np.zeros((*half.shape[:2], 0))
+        x, y, z, w = np.moveaxis(orientation, -1, 0)
+        turned = 4.0 * np.arctan2(2.0 * (x * y + w * z), 1.0 - 2.0 * (y * y + z * z))
+        tile = np.where(half[..., 2] < _FLAT * half[..., 0], 1.0, -1.0)
+        return np.stack([tile, np.cos(turned), np.sin(turned)], axis=-1)
 
     @property
     def boxes(self) -> tuple[str, ...]:

@@ -14,13 +14,15 @@ from rlstack.errors import UserError
 from rlstack.schema import value
 from rlstack.tasks.core.learning_environment import LearningEnvironment
 from rlstack.training.algorithm import IterationResult, check_finite
-from rlstack.training.language.policy_gradient import CHANGEABLE, PolicyGradient, PolicyGradientSettings
+from rlstack.training.language.demonstrations import check_looks
+from rlstack.training.language.policy_gradient import CHANGEABLE, PolicyGradient
+from rlstack.training.language.reinforced import ReinforcedSettings
 from rlstack.training.language.rollouts import group_advantages, totals
-from rlstack.training.language.sampled_trials import SampledSettings, SampledTrials
+from rlstack.training.language.sampled_trials import SampledTrials
 
 
 @dataclass(frozen=True, kw_only=True)
-class VLAGRPOSettings(PolicyGradientSettings, SampledSettings):
+class VLAGRPOSettings(ReinforcedSettings):
     """Settings of GRPO for vision-language-action policies."""
 
     group: int = value(8, at_least=2)
@@ -43,6 +45,7 @@ class VLAGRPO(SampledTrials):
 
     def __init__(self, settings: VLAGRPOSettings, environment: LearningEnvironment) -> None:
         super().__init__(settings, environment, "vla_grpo", settings.temperature, settings.places > 0.0)
+        check_looks(environment, settings.network)
         if (environment.count // max(settings.workers, 1)) % settings.group:
             raise UserError(
                 f"algorithm_settings: group: {settings.group} is not allowed: it must divide the number of robots"
@@ -62,7 +65,7 @@ class VLAGRPO(SampledTrials):
         """Roll out groups, and learn; raise ``NotFinite`` naming the term that is not finite."""
         self.load_pretrained()
         settings = self.settings
-        chunks = self.trials.collect(self._longest, alike=settings.group)
+        chunks = self.trials.collect(self._longest, alike=settings.group, told_error=settings.told_at(done))
         won = chunks.success.any(dim=0).float().reshape(-1, settings.group)
         gain, kept = group_advantages(won, settings.least_success, settings.most_success)
         scalars = {"train/groups": float(kept.float().mean()), **self.worker_figures()}

@@ -8,33 +8,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rlstack.schema import value
 from rlstack.tasks.core.learning_environment import LearningEnvironment
 from rlstack.training.algorithm import IterationResult
 from rlstack.training.language.demonstrations import check_looks
 from rlstack.training.language.policy_gradient import CHANGEABLE
 from rlstack.training.language.proximal import Proximal, ProximalSettings
+from rlstack.training.language.reinforced import ReinforcedSettings
 from rlstack.training.language.rollouts import totals
-from rlstack.training.language.sampled_trials import SampledSettings, SampledTrials
+from rlstack.training.language.sampled_trials import SampledTrials
 
 
 @dataclass(frozen=True, kw_only=True)
-class VLAPPOSettings(ProximalSettings, SampledSettings):
+class VLAPPOSettings(ProximalSettings, ReinforcedSettings):
     """Settings of PPO for vision-language-action policies."""
 
-    blind: float = value(0.0, at_least=0.0, at_most=1.0)
-    """Share of the iterations, from the beginning, in which no image is rendered: the policy acts by what the simulator
-    tells of things. It needs ``fixed_eyes``, and a network with ``looks``."""
-    told_error: float = value(0.008, at_least=0.0)
-    """Standard deviation with which it tells where they are, of half an image: about that of what is seen."""
-
     def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.blind and not (self.fixed_eyes and self.network.looks):
-            raise ValueError(
-                f"blind: {self.blind:g} is not allowed without fixed_eyes: true and looks of the network: nobody can"
-                " tell what such a policy sees."
-            )
+        ProximalSettings.__post_init__(self)
+        ReinforcedSettings.__post_init__(self)
 
 
 class VLAPPO(SampledTrials):
@@ -62,8 +52,7 @@ class VLAPPO(SampledTrials):
         """Roll out, and learn; raise ``NotFinite`` naming the term that is not finite."""
         self.load_pretrained()
         settings = self.settings
-        told_error = settings.told_error if done < settings.blind else None
-        chunks, scalars = self.proximal.iterate(done, told_error)
+        chunks, scalars = self.proximal.iterate(done, settings.told_at(done))
         scalars |= self.worker_figures()
         per_s = self.environment.task.rate_hz / (settings.chunk * settings.rollout)
         return IterationResult(float(chunks.reward.sum(dim=0).mean()) * per_s, totals([chunks])["lost"], scalars)
