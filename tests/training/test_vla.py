@@ -112,6 +112,7 @@ def test_starts_of_trials_teach_where_things_are_and_no_action(tmp_path: Path) -
 
 def test_learns_what_demo_record_writes(tmp_path: Path) -> None:
     task = replace(TASK, episode_s=4.0)
+    # of this seed no action is beyond a limit: of such ones a bag tells the smallest that has the same command
     record(tmp_path / "shown", "table_push", task, PANDA, lambda station: Choice(station.expert()), 1, seed=2)
     settings = replace(SFT, demonstrations=1, dataset=(str(tmp_path / "shown"),), labels=0.0)
     one = VLASFT(settings, environment(1, task))
@@ -407,6 +408,8 @@ def test_refuses_to_tell_what_a_network_does_not_see_or_a_task_does_not_know() -
     suite = load_recipe("table_suite").task_settings
     with pytest.raises(UserError, match=r"told: 2 is not allowed.*points: 3, looks: 3"):
         VLASFT(replace(SFT, told=2), environment(task=suite))
+    with pytest.raises(UserError, match=r"points: 2 is not allowed: this task tells where 3 things are"):
+        VLASFT(replace(SFT, network=replace(SMALL, points=2)), environment(task=suite))
     with pytest.raises(UserError, match=r"looks: 2 is not allowed.*3 numbers.*set looks to 3 and points to 3"):
         VLASFT(replace(SFT, network=replace(SMALL, looks=2)), environment(task=suite))
     with pytest.raises(ValueError, match=r"blind: 0\.5 is not allowed with told: 0"):

@@ -19,6 +19,7 @@ from rlstack.demonstrations.recording import PolicyDemonstrator
 from rlstack.errors import UserError
 from rlstack.kinds.manipulator.spec import Manipulator
 from rlstack.policies import load_policy
+from rlstack.policies.chunkwise import ChunkwisePolicy, chunkwise
 from rlstack.policies.inference import Policy
 from rlstack.robots import load_robot
 from rlstack.tasks.catalog.arm_pick_place import PickPlaceTask
@@ -94,6 +95,7 @@ def test_the_file_does_what_the_training_policy_does(policy: Policy) -> None:
 
 def test_a_file_that_plans_chunks_is_stepped_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = load_policy(write_planning_policy(tmp_path / "planner.onnx", panda(), 4), robot=panda())
+    assert isinstance(chunkwise(file), ChunkwisePolicy)
     trials = held_out(TASK, panda(), 3, 1)
     for departures in (Departures(), Departures(lost=0.2, observation_delay_s=0.06)):
         parts = manipulate(file, TASK, panda(), trials, departures=departures)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _HIGH = 0.11
 """m, height of the tool when passing over the box."""
+_BOBBING = 0.05
+"""m, height of the tool below which it may still be pushing."""
 
 
 class PushExpert:
@@ -47,7 +49,7 @@ class PushExpert:
         funnel_m: tuple[float, float] | None = None,
         near: tuple[float, float] = (0.5, 0.8),
         past_m: float = 0.0,
-        down_m: float = 0.05,
+        down_m: float = _BOBBING,
     ) -> None:
         self._tolerance_m, self._behind_m, self._low_m = tolerance_m, behind_m, low_m
         self._funnel_m, self._near, self._past_m, self._down_m = funnel_m, near, past_m, down_m
@@ -63,9 +65,9 @@ class PushExpert:
         away = tool - thing
         along, aside = (away * way).sum(axis=1), (away * across).sum(axis=1)
         behind = (along < -0.02) & (np.abs(aside) < 0.02)
-        # a push goes on to the middle of the goal, but another one does not begin just beside it
+        # a push goes on to the middle of the goal, also if the tool bobs, but another one does not begin just beside it
         ends, begins = self._near
-        there = distance[:, 0] < np.where(behind & (height < 0.05), ends, begins) * self._tolerance_m
+        there = distance[:, 0] < np.where(behind & (height < _BOBBING), ends, begins) * self._tolerance_m
         ready = thing - way * self._behind_m
         # on its way down the tool may lag aside, and must not turn back
         over = np.linalg.norm(tool - ready, axis=1) < np.where(height < _HIGH - 0.02, 0.02, 0.012)

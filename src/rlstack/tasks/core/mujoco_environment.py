@@ -41,8 +41,8 @@ class MujocoScene(Protocol):
 
     worlds: MujocoSimulator
 
-    def true(self) -> dict[str, Array]:
-        """Return the signals (N, ...) that policies get now, without noise."""
+    def true(self, images: bool = True) -> dict[str, Array]:
+        """Return the signals (N, ...) that policies get now, without noise; without ``images`` none is rendered."""
 
     def noisy(self, signals: dict[str, Array]) -> dict[str, Array]:
         """Return signals (n, ...) with sensor noise."""

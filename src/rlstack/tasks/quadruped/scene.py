@@ -152,8 +152,8 @@ class StandScene:
         """Advance one control period under ``command`` (N, joints), rad."""
         self.worlds.step(command)
 
-    def true(self) -> dict[str, Array]:
-        """Return the present signals (N, ...), without noise."""
+    def true(self, images: bool = True) -> dict[str, Array]:
+        """Return the present signals (N, ...), without noise; there are no ``images``."""
         _, orientation = self.worlds.pose(BODY)
         linear, angular = self.worlds.twist(BODY)
         return {

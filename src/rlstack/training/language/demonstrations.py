@@ -318,7 +318,7 @@ def check_told(environment: Any, settings: SupervisedSettings) -> None:
     if settings.told and not (network.looks and settings.labels and things == network.points):
         raise UserError(
             f"algorithm_settings: told: {settings.told} is not allowed: it needs labels, and network: {{points:"
-            f" {things}, looks: {columns - 2}}}, of a task that tells what things are like, such as table_suite."
+            f" {things}, looks: {columns - 2}}}, of a task that tells what things are like, as those with blocks do."
         )
 
 
@@ -329,6 +329,11 @@ def check_looks(environment: Any, network: NetworkSettings) -> None:
         UserError: The network sees other things, or something else of them.
     """
     things, columns = environment.image_places().shape[2:]
+    if things > network.points:
+        raise UserError(
+            f"algorithm_settings: network: points: {network.points} is not allowed: this task tells where {things}"
+            f" things are: set points to {things} or more."
+        )
     if network.looks and (things > network.points or columns != 2 + network.looks):
         raise UserError(
             f"algorithm_settings: network: looks: {network.looks} is not allowed with points: {network.points}: this"

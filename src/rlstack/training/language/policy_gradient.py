@@ -26,7 +26,8 @@ class PolicyGradientSettings:
     """Settings of the updates."""
 
     learning_rate: float = value(1e-4, above=0.0)
-    """Of the policy; it decays to 0 at the end of the run. From 3e-4 on a policy forgets more than it learns."""
+    """Of the policy; it decays to 0 at the end of the run. From 3e-4 on a policy without ``fixed_eyes`` forgets
+    more than it learns."""
     epochs: int = value(2, at_least=1)
     """Epochs over an iteration's experience."""
     batch: int = value(256, at_least=1)
