@@ -126,6 +126,8 @@ class _Departed(Trials):
         d, rate = departures, trials.rate_hz
         self._command_ages = _Ages(len(trials), d.command_delay_s * rate, d.command_jitter_s * rate, d.lost, commands)
         self._commands: list[Array] = []
+        self._aged = bool(d.observation_delay_s or d.observation_jitter_s or d.lost) or d.received is not None
+        """Whether messages have ages that matter."""
 
     def observe(self, k: int) -> Mask:
         inner = k * self._departures.period
@@ -134,8 +136,8 @@ class _Departed(Trials):
         return self._over
 
     def signals(self, names: Sequence[str]) -> Signals:
-        d = self._departures  # of what is late, or changes over time, the past is needed whenever the driver takes it
-        past = d.observation_delay_s or d.observation_jitter_s or d.lost or d.changes or d.received is not None
+        # of what is late, or changes over time, the past is needed whenever the driver takes it
+        past = self._aged or self._departures.changes
         self._names = tuple(dict.fromkeys((*self._names, *names))) if past else names
         if not self._ended:
             self._sense()
@@ -176,8 +178,7 @@ class _Departed(Trials):
         for name in now:
             if topic_of(name) not in CHOSEN:
                 now[name] = self._disturbed(name, now[name])
-        aged = departures.observation_delay_s or departures.observation_jitter_s or departures.lost
-        known = self._names if aged or departures.received is not None else ()
+        known = self._names if self._aged else ()
         topics = dict.fromkeys(topic_of(name) for name in known if departures.affects(name))
         for topic in topics:
             if topic not in self._late:

@@ -26,7 +26,10 @@ Rows: TypeAlias = slice | Sequence[int]
 
 
 class Driver(Protocol):
-    """A policy, planner or controller for N robots at once; it has ``inputs``, or a ``contract`` that names them."""
+    """A policy, planner or controller for N robots at once; it has ``inputs``, or a ``contract`` that names them.
+
+    One that does not take all of them in each step has ``due``, the names of those that its next step takes.
+    """
 
     def reset(self, batch: int = 1) -> None:
         """Reset the state for ``batch`` robots."""

@@ -334,7 +334,7 @@ def check_looks(environment: Any, network: NetworkSettings) -> None:
             f"algorithm_settings: network: points: {network.points} is not allowed: this task tells where {things}"
             f" things are: set points to {things} or more."
         )
-    if network.looks and (things > network.points or columns != 2 + network.looks):
+    if network.looks and columns != 2 + network.looks:
         raise UserError(
             f"algorithm_settings: network: looks: {network.looks} is not allowed with points: {network.points}: this"
             f" task tells where {things} things are, and {columns - 2} numbers of what each is like: set looks to"
