@@ -39,6 +39,8 @@ class PushExpert:
         near: Distances from the goal, as shares of the tolerance, at which a push ends, and within which none begins.
         past_m: How far past the goal it aims. A push that slows down at its end teaches a policy to stop early.
         down_m: Height of the tool below which it pushes.
+        pace: Share of the full speed at which it pushes. At full speed a push is over within two or three chunks of a
+            plan, and where it ends is left to chance.
     """
 
     def __init__(
@@ -50,9 +52,11 @@ class PushExpert:
         near: tuple[float, float] = (0.5, 0.8),
         past_m: float = 0.0,
         down_m: float = _BOBBING,
+        pace: float = 1.0,
     ) -> None:
         self._tolerance_m, self._behind_m, self._low_m = tolerance_m, behind_m, low_m
         self._funnel_m, self._near, self._past_m, self._down_m = funnel_m, near, past_m, down_m
+        self._pace = pace
 
     def act(self, seen: Mapping[str, Array], pipeline: Any) -> Array:
         """Return actions (N, actions); see :class:`rlstack.tasks.manipulator.expert.Expert`."""
@@ -85,7 +89,8 @@ class PushExpert:
         rising = height < z - 0.02
         place = np.where((rising | there)[:, None], tool, place)
         closed = -np.ones(len(place))
-        return toward(seen, pipeline, np.concatenate([place, z[:, None]], axis=1), grip=closed)
+        pace = np.where(pushing, self._pace, 1.0)
+        return toward(seen, pipeline, np.concatenate([place, z[:, None]], axis=1), grip=closed, pace=pace)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,6 +33,8 @@ cube's half length: late commands carry a tool that is higher over a tile."""
 _NEAR, _PAST_M = (0.1, 0.7), 0.01
 """Where a push ends, and within which none begins, as shares of the tolerance; and how far past the goal it aims. A
 policy that sees is not sure of the goal, and ends a push earlier than the expert."""
+_PACE = 0.3
+"""Share of the full speed at which it pushes."""
 
 
 PUSH = Templates(
@@ -109,7 +111,7 @@ def push_expert(task: TableTask) -> PushExpert:
     half_m = task.block.half_m[1]
     low_m, far_m = task.workspace.z_m[0] + _LOW * half_m, behind(task)
     funnel_m = (_FUNNEL[0] * far_m, _FUNNEL[1] * far_m)
-    return PushExpert(task.tolerance_m, far_m, low_m, funnel_m, _NEAR, _PAST_M, low_m + _DOWN * half_m)
+    return PushExpert(task.tolerance_m, far_m, low_m, funnel_m, _NEAR, _PAST_M, low_m + _DOWN * half_m, _PACE)
 
 
 @dataclass(frozen=True, kw_only=True)

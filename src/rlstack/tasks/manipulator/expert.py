@@ -48,9 +48,15 @@ class Expert(Protocol):
 
 
 def toward(
-    seen: Mapping[str, Array], pipeline: Any, place: Array, *, turn: Array | None = None, grip: Array | None = None
+    seen: Mapping[str, Array],
+    pipeline: Any,
+    place: Array,
+    *,
+    turn: Array | None = None,
+    grip: Array | None = None,
+    pace: Array | None = None,
 ) -> Array:
-    """Return the actions (N, actions) that move the tool's target straight to a position at full speed.
+    """Return the actions (N, actions) that move the tool's target straight to a position, at full speed by default.
 
     Args:
         seen: As of :meth:`Expert.act`, like ``pipeline``.
@@ -58,12 +64,14 @@ def toward(
         place: (N, 3) m.
         turn: (N,) rad, wanted rotation of the tool about the vertical.
         grip: (N,) action of the gripper.
+        pace: (N,) largest share of the full speed along each axis.
     """
     motion, period = pipeline.motion, pipeline.period_s
     step = (place - seen["target_position"]) / (motion.speed_m_s * period)
-    # scale all axes equally for a straight motion
-    step = step / np.maximum(np.abs(step).max(axis=1, keepdims=True), 1.0)
     none = np.zeros(len(place))
+    most = none + 1.0 if pace is None else pace
+    # scale all axes equally for a straight motion
+    step = step / np.maximum(np.abs(step).max(axis=1) / most, 1.0)[:, None]
     parts: dict[str, Array] = {"x": step[:, 0], "y": step[:, 1], "z": step[:, 2], "yaw": none, "gripper": none}
     if turn is not None:
         parts["yaw"] = np.clip(turn / (motion.yaw_rate_rad_s * period), -1.0, 1.0)

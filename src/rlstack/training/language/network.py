@@ -61,6 +61,10 @@ class NetworkSettings:
     tilted: bool = False
     """Whether the sentence tilts the maps of these features across the image, so that of two alike things one can be
     the left one."""
+    composed: bool = False
+    """Whether each word makes the convolutions look for something of its own, whatever the others are, and this adds
+    up: who has seen purple things and cubes then finds a purple cube. All words together say which of them name which
+    thing."""
     width: int = value(128, at_least=8)
     """Width of tokens."""
     heads: int = value(4, at_least=1)
@@ -130,6 +134,8 @@ class Network(Normalised):
         self.word_place = nn.Parameter(0.02 * torch.randn(settings.words, width))
         self.reader, self.read_norm = Layer(width, heads), nn.LayerNorm(width)
         self.name = nn.Embedding(vocabulary, _NAMES)
+        self.naming = nn.Linear(width, settings.points) if settings.composed else None
+        """How far words name each of the things."""
         known = settings.pictures != "small"
         self.known = EfficientNetLite(images[1], images[2], settings.tuned) if known else None
         """What is known of pictures beforehand, for all cameras."""
@@ -176,16 +182,14 @@ class Network(Normalised):
 
     def place(self, proprioception: Tensor, tokens: Tensor, images: Tensor) -> Placed:
         """Return where things are, without the rest of the network; arguments as of :meth:`both`."""
-        _, absent, said = self._read(tokens)
-        return self._place(self.normalised(proprioception), tokens, absent, said, images)
+        return self._place(self.normalised(proprioception), tokens, *self._read(tokens), images)
 
     def sight(self, tokens: Tensor, images: Tensor) -> Tensor:
         """Return what is seen (batch, cameras, columns): positions of features, and patches.
 
         It may stand for the images wherever they are asked for, as long as :meth:`eyesight` does not change.
         """
-        _, absent, said = self._read(tokens)
-        points, _, patches = self._look(self._named(tokens, absent), said, images)
+        points, _, patches = self._look(self._asked(tokens, *self._read(tokens)), images)
         return torch.stack([torch.cat([a, b.flatten(start_dim=1)], dim=1) for a, b in zip(points, patches)], dim=1)
 
     def eyesight(self) -> list[nn.Parameter]:
@@ -193,7 +197,7 @@ class Network(Normalised):
         parts = [self.word, self.reader, self.read_norm, self.name, *(eye.film for eye in self.eyes)]
         parts += [layer for eye in self.eyes for layer in (eye.layers, eye.point)]  # type: ignore[misc]
         parts += [eye.like for eye in self.eyes if self.settings.looks]
-        parts += [] if self.known is None else [self.known]
+        parts += [one for one in (self.known, self.naming) if one is not None]
         return [self.word_place, *(one for part in parts for one in part.parameters())]  # type: ignore[union-attr]
 
     def both(self, proprioception: Tensor, tokens: Tensor, images: Tensor) -> tuple[Tensor, Placed]:
@@ -206,7 +210,7 @@ class Network(Normalised):
         """
         words, absent, said = self._read(tokens)
         state = self.normalised(proprioception)
-        place = self._place(state, tokens, absent, said, images)
+        place = self._place(state, tokens, words, absent, said, images)
         with _exact():
             felt, placed = self.feel(state), self.placed(torch.relu(place.feature))
         memory, summary = [words, felt[:, None], placed[:, None]], [felt, said, placed]
@@ -231,9 +235,11 @@ class Network(Normalised):
         where: Tensor = self.eyes[camera].where.grid  # type: ignore[union-attr, assignment]
         return where
 
-    def _place(self, state: Tensor, tokens: Tensor, absent: Tensor, said: Tensor, images: Tensor) -> Placed:
+    def _place(
+        self, state: Tensor, tokens: Tensor, words: Tensor, absent: Tensor, said: Tensor, images: Tensor
+    ) -> Placed:
         named = self._named(tokens, absent)
-        points, maps, patches = self._look(named, said, images)
+        points, maps, patches = self._look(self._asked(tokens, words, absent, said), images)
         with _exact():
             feature = self.placer(torch.cat([*self._told(points), state, named], dim=1))
         return Placed(feature, points, maps, patches)
@@ -248,16 +254,22 @@ class Network(Normalised):
         found: Tensor = (self.name(tokens.long()) * there).sum(dim=1) / there.sum(dim=1).clamp(min=1.0)
         return found
 
-    def _look(self, named: Tensor, said: Tensor, images: Tensor) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
+    def _asked(self, tokens: Tensor, words: Tensor, absent: Tensor, said: Tensor) -> Tensor:
+        """Return what the convolutions are to look for (batch, columns); arguments as :meth:`_read` returned them."""
+        if self.naming is None:
+            return torch.cat([said, self._named(tokens, absent)], dim=1)
+        share = torch.sigmoid(self.naming(self.read_norm(words))) * (1.0 - absent)[:, :, None]
+        return (share.transpose(1, 2) @ self.name(tokens.long())).flatten(start_dim=1)
+
+    def _look(self, asked: Tensor, images: Tensor) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
         """Return points, maps and patches as of :class:`Placed`."""
         if images.dim() == 3:
             size = _columns(self.settings)
             shape = (len(images), self.settings.channels[-1], 0 if self.settings.looks else _PATCHES**2)
             cameras = images.unbind(dim=1)
             return [one[:, :size] for one in cameras], [], [one[:, size:].reshape(shape) for one in cameras]
-        both = torch.cat([said, named], dim=1)
         shown = self._scaled(images) if self.known is None else [self.known(one) for one in images.unbind(dim=1)]
-        points, maps, patches = zip(*(eye(shown[k], both) for k, eye in enumerate(self.eyes)))
+        points, maps, patches = zip(*(eye(shown[k], asked) for k, eye in enumerate(self.eyes)))
         return list(points), list(maps), list(patches)
 
     def _read(self, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -331,7 +343,9 @@ class _Eye(nn.Module):
             )
         self.modulated, self.tilts = [2 * n for n in channels], 2 * settings.points * settings.tilted
         made = sum(self.modulated) + self.tilts
-        self.film = nn.Sequential(nn.Linear(width + _NAMES, 64), nn.ReLU(), nn.Linear(64, made))
+        self.film: nn.Module = nn.Sequential(nn.Linear(width + _NAMES, 64), nn.ReLU(), nn.Linear(64, made))
+        if settings.composed:
+            self.film = nn.Linear(settings.points * _NAMES, made)
         self.point = nn.Conv2d(before, settings.points, 1)
         self.where = SoftArgmax(rows, columns)
         cells, self.sharpness = (rows, columns), settings.sharpness
@@ -345,15 +359,15 @@ class _Eye(nn.Module):
             self.of_patches = nn.Linear(before, width)
         self.looks = settings.looks
 
-    def forward(self, image: Tensor, said: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(self, image: Tensor, asked: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return points and patches as of :class:`Placed`, between them the points' scores (batch, points, cells).
 
         Args:
             image: (batch, planes, rows, columns), standardised; or maps of it.
-            said: (batch, columns) of the instruction.
+            asked: (batch, columns) what the instruction makes it look for.
         """
         seen = image
-        parts = self.film(said).split([*self.modulated, self.tilts] if self.tilts else self.modulated, dim=1)
+        parts = self.film(asked).split([*self.modulated, self.tilts] if self.tilts else self.modulated, dim=1)
         for layer, modulation in zip(self.layers, parts):
             scale, shift = modulation[:, :, None, None].chunk(2, dim=1)
             seen = torch.relu(layer(seen) * (1.0 + scale) + shift)
