@@ -155,6 +155,26 @@ def test_with_looks_nothing_but_things_is_seen_and_what_is_told_of_them_stands_f
     assert not net.eyes[0].point.weight.grad.any(), "looks do not move where things are found"  # type: ignore[union-attr]
 
 
+def test_what_words_look_for_adds_up_whatever_the_others_are() -> None:
+    torch.manual_seed(0)
+    net = Network(3, (1, 31, 40, 3), 12, 4, replace(SETTINGS, composed=True)).eval()
+    assert net.naming is not None
+
+    def modulation(*words: float) -> torch.Tensor:
+        tokens = torch.tensor([[*words, *[0.0] * (5 - len(words))]])
+        return net.eyes[0].film(net._asked(tokens, *net._read(tokens)))  # type: ignore[operator, union-attr]
+
+    with torch.no_grad():
+        apart = [modulation(word) - modulation() for word in (2.0, 3.0)]
+        both = modulation(2.0, 3.0) - modulation()
+        assert (both - sum(apart)).abs().max() > 1e-4, "which words name a thing is read from all of them"
+        torch.nn.init.zeros_(net.naming.weight)
+        apart = [modulation(word) - modulation() for word in (2.0, 3.0)]
+        torch.testing.assert_close(modulation(2.0, 3.0) - modulation(), apart[0] + apart[1])
+    net(*given()).square().sum().backward()
+    assert net.naming.weight.grad is not None and net.naming.weight.grad.abs().sum() > 0.0
+
+
 def test_what_is_told_is_about_right_where_something_is_and_anything_elsewhere() -> None:
     places = torch.full((500, 1, 2, 5), 0.5)
     places[:, :, 1, :2] = 2.0
@@ -177,9 +197,10 @@ def test_refuses_sizes_that_do_not_fit() -> None:
         Network(3, (1, 31, 40, 3), 12, 4, replace(SETTINGS, rows=(0.0, 0.1)))
 
 
-@pytest.mark.parametrize("cameras", [1, 2])
-def test_what_was_seen_stands_for_the_images_and_depends_on_the_eyesight_alone(cameras: int) -> None:
-    net = network(cameras)
+@pytest.mark.parametrize(("cameras", "composed"), [(1, False), (2, False), (1, True)])
+def test_what_was_seen_stands_for_the_images_and_depends_on_the_eyesight_alone(cameras: int, composed: bool) -> None:
+    torch.manual_seed(0)
+    net = Network(3, (cameras, 31, 40, 3), 12, 4, replace(SETTINGS, composed=composed)).eval()
     state, tokens, images = given(cameras)
     with torch.no_grad():
         seen = net.sight(tokens, images)
