@@ -41,6 +41,8 @@ class PushExpert:
         down_m: Height of the tool below which it pushes.
         pace: Share of the full speed at which it pushes. At full speed a push is over within two or three chunks of a
             plan, and where it ends is left to chance.
+        touch_m: Distance from the box's centre within which the tool is no longer behind it, less than at which it
+            touches the smallest box.
     """
 
     def __init__(
@@ -53,10 +55,11 @@ class PushExpert:
         past_m: float = 0.0,
         down_m: float = _BOBBING,
         pace: float = 1.0,
+        touch_m: float = 0.02,
     ) -> None:
         self._tolerance_m, self._behind_m, self._low_m = tolerance_m, behind_m, low_m
         self._funnel_m, self._near, self._past_m, self._down_m = funnel_m, near, past_m, down_m
-        self._pace = pace
+        self._pace, self._touch_m = pace, touch_m
 
     def act(self, seen: Mapping[str, Array], pipeline: Any) -> Array:
         """Return actions (N, actions); see :class:`rlstack.tasks.manipulator.expert.Expert`."""
@@ -68,7 +71,7 @@ class PushExpert:
         across = np.stack([-way[:, 1], way[:, 0]], axis=1)
         away = tool - thing
         along, aside = (away * way).sum(axis=1), (away * across).sum(axis=1)
-        behind = (along < -0.02) & (np.abs(aside) < 0.02)
+        behind = (along < -self._touch_m) & (np.abs(aside) < 0.02)
         # a push goes on to the middle of the goal, also if the tool bobs, but another one does not begin just beside it
         ends, begins = self._near
         there = distance[:, 0] < np.where(behind & (height < _BOBBING), ends, begins) * self._tolerance_m

@@ -33,8 +33,9 @@ cube's half length: late commands carry a tool that is higher over a tile."""
 _NEAR, _PAST_M = (0.1, 0.7), 0.01
 """Where a push ends, and within which none begins, as shares of the tolerance; and how far past the goal it aims. A
 policy that sees is not sure of the goal, and ends a push earlier than the expert."""
-_PACE = 0.3
-"""Share of the full speed at which it pushes."""
+_PACE, _TOUCH = 0.3, 0.2
+"""Share of the full speed at which it pushes; and distance from a block's centre within which the tool is no longer
+behind it, as a share of that of the place behind it."""
 
 
 PUSH = Templates(
@@ -111,7 +112,8 @@ def push_expert(task: TableTask) -> PushExpert:
     half_m = task.block.half_m[1]
     low_m, far_m = task.workspace.z_m[0] + _LOW * half_m, behind(task)
     funnel_m = (_FUNNEL[0] * far_m, _FUNNEL[1] * far_m)
-    return PushExpert(task.tolerance_m, far_m, low_m, funnel_m, _NEAR, _PAST_M, low_m + _DOWN * half_m, _PACE)
+    down_m, touch_m = low_m + _DOWN * half_m, _TOUCH * far_m
+    return PushExpert(task.tolerance_m, far_m, low_m, funnel_m, _NEAR, _PAST_M, down_m, _PACE, touch_m)
 
 
 @dataclass(frozen=True, kw_only=True)
