@@ -49,6 +49,14 @@ def test_an_unknown_name_is_refused_with_the_nearest() -> None:
         load_policy("quadrotor_fondation")
 
 
+def test_a_runs_folder_is_not_taken_for_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine_too").mkdir()
+    (tmp_path / "mine_too" / "policy.onnx").touch()
+    with pytest.raises(UserError, match=r"mine_too is a folder and no released policy: give mine_too/policy.onnx\."):
+        find_policy("mine_too")
+
+
 def test_a_record_is_not_written_into_the_installation(
     share: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlstack.errors import unknown_name
+from rlstack.errors import UserError, unknown_name
 from rlstack.policies.proven import margins_of
 from rlstack.policies.record import read_record
 from rlstack.resources import share_directories
@@ -44,6 +44,9 @@ def find_policy(policy: str | Path) -> Path:
         return Path(policy).expanduser()
     known = released_policies()
     if str(policy) not in known:
+        inside = Path(policy) / FILE_NAME
+        if inside.is_file():
+            raise UserError(f"{policy} is a folder and no released policy: give {inside}.")
         raise unknown_name("policy (a policy file ends with .onnx)", str(policy), known)
     return known[str(policy)]
 

@@ -343,9 +343,11 @@ class _Eye(nn.Module):
             )
         self.modulated, self.tilts = [2 * n for n in channels], 2 * settings.points * settings.tilted
         made = sum(self.modulated) + self.tilts
-        self.film: nn.Module = nn.Sequential(nn.Linear(width + _NAMES, 64), nn.ReLU(), nn.Linear(64, made))
+        self.film: nn.Module
         if settings.composed:
             self.film = nn.Linear(settings.points * _NAMES, made)
+        else:
+            self.film = nn.Sequential(nn.Linear(width + _NAMES, 64), nn.ReLU(), nn.Linear(64, made))
         self.point = nn.Conv2d(before, settings.points, 1)
         self.where = SoftArgmax(rows, columns)
         cells, self.sharpness = (rows, columns), settings.sharpness
