@@ -2,7 +2,7 @@
 
     python benchmarks/block_words.py RUN [--scenes 300]
 
-For a run of table_push, table_suite or what goes on from them, on tables that training does not draw: how often the
+For a run of table_push or table_suite by vla_sft or vla_dagger, on tables that training does not draw: how often the
 named block is the one nearest to where the network places it in the first image, and within three pixels; by training's
 words and by held-out ones, whose combinations of colour and shape are in no sentence of training. No arm moves, so that
 this takes seconds where trials take minutes.
@@ -20,13 +20,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from landmark_words import policy_of
 
 from rlstack.interfaces.instruction import decoded
 from rlstack.robots import load_robot
 from rlstack.tasks.manipulator.phrases import BLOCKS
-from rlstack.training.language.actor import LanguageActor, layout_of
 from rlstack.training.recipe import load_recipe
-from rlstack.training.run_folder import load_checkpoint
 
 AT_ONCE = 50
 SEED = 7_000_000
@@ -39,15 +38,13 @@ NAMES = set(BLOCKS.words) - {"the"}
 
 def found(run: Path, scenes: int, column: int, changes: dict[str, Any]) -> Iterator[tuple[str, bool, float]]:
     """Yield the words that name each scene's block, whether it is found, and how far from it the network places it."""
-    recipe, state = load_recipe(run / "recipe.yaml"), load_checkpoint(run)["algorithm"]["learner"]
+    recipe = load_recipe(run / "recipe.yaml")
     robot = load_robot(recipe.robot)
     task = replace(recipe.task_settings.fitted(robot), **changes)
     environment = task.environment(robot, task.pipeline(robot), AT_ONCE, "cpu", SEED + column)
-    layout, actions = layout_of(environment.pipeline, recipe.algorithm), environment.pipeline.action_size
-    policy = LanguageActor(layout, task.text.words, actions, recipe.algorithm_settings).eval()
-    policy.load_state_dict(state["actor"])
+    policy, _ = policy_of(run, recipe, environment)
     assert policy.grounded is not None
-    pixels = 0.5 * np.array(layout.images[2:0:-1])
+    pixels = 0.5 * np.array(policy.layout.images[2:0:-1])
     for _ in range(-(-scenes // AT_ONCE)):
         environment.restart(torch.arange(AT_ONCE))
         observation = environment.observe()[0]
@@ -55,7 +52,7 @@ def found(run: Path, scenes: int, column: int, changes: dict[str, Any]) -> Itera
             points = policy.grounded.place(*policy.seen(observation)).points[0][:, :2].numpy()
         blocks = environment.table.cameras.places()[:, 0, : task.blocks]
         away = np.linalg.norm((blocks - points[:, None]) * pixels, axis=-1)
-        sentences = layout.split(observation)[1].numpy().astype(np.uint8)
+        sentences = policy.layout.split(observation)[1].numpy().astype(np.uint8)
         for sentence, apart in zip(sentences, away):
             named = " ".join(word for word in re.findall("[a-z]+", decoded(sentence)) if word in NAMES)
             yield named, bool(apart[0] == apart.min() and apart[0] < NEAR), float(apart[0])

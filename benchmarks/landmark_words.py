@@ -73,15 +73,22 @@ def things_of(trials: LandmarkTrials, row: int, task: Any) -> list[Thing]:
     return [min(every, key=lambda thing: unlike(thing, place)) for place in range(task.landmarks)]
 
 
+def policy_of(run: Path, recipe: Any, environment: Any) -> tuple[LanguageActor, dict[str, Any]]:
+    """Return the policy of a run by vla_sft or vla_dagger, and all that its learner kept."""
+    state = load_checkpoint(run)["algorithm"]["learner"]
+    layout, actions = layout_of(environment.pipeline, recipe.algorithm), environment.pipeline.action_size
+    policy = LanguageActor(layout, environment.task.text.words, actions, recipe.algorithm_settings).eval()
+    policy.load_state_dict(state["actor"])
+    return policy, state
+
+
 def placed(run: Path, scenes: int, column: int, changes: dict[str, Any]) -> Iterator[tuple[str, bool]]:
     """Yield how each scene's sentence tells a landmark apart, and whether it is placed at the first one."""
-    recipe, state = load_recipe(run / "recipe.yaml"), load_checkpoint(run)["algorithm"]["learner"]
+    recipe = load_recipe(run / "recipe.yaml")
     task = replace(recipe.task_settings, **changes)
     robot = task.reference(load_robot(recipe.robot))
     environment = task.environment(robot, task.pipeline(robot), AT_ONCE, "cpu", SEED + column)
-    layout, actions = layout_of(environment.pipeline, "vla_sft"), environment.pipeline.action_size
-    policy = LanguageActor(layout, task.text.words, actions, recipe.algorithm_settings).eval()
-    policy.load_state_dict(state["actor"])
+    policy, state = policy_of(run, recipe, environment)
     guess = nn.Linear(*reversed(state["guess"]["weight"].shape))
     guess.load_state_dict(state["guess"])
     assert policy.grounded is not None

@@ -54,7 +54,7 @@ def toward(
     *,
     turn: Array | None = None,
     grip: Array | None = None,
-    pace: Array | None = None,
+    pace: Array | float = 1.0,
 ) -> Array:
     """Return the actions (N, actions) that move the tool's target straight to a position, at full speed by default.
 
@@ -64,14 +64,13 @@ def toward(
         place: (N, 3) m.
         turn: (N,) rad, wanted rotation of the tool about the vertical.
         grip: (N,) action of the gripper.
-        pace: (N,) largest share of the full speed along each axis.
+        pace: (N,) or one for all, largest share of the full speed along each axis.
     """
     motion, period = pipeline.motion, pipeline.period_s
     step = (place - seen["target_position"]) / (motion.speed_m_s * period)
-    none = np.zeros(len(place))
-    most = none + 1.0 if pace is None else pace
     # scale all axes equally for a straight motion
-    step = step / np.maximum(np.abs(step).max(axis=1) / most, 1.0)[:, None]
+    step = step / np.maximum(np.abs(step).max(axis=1) / pace, 1.0)[:, None]
+    none = np.zeros(len(place))
     parts: dict[str, Array] = {"x": step[:, 0], "y": step[:, 1], "z": step[:, 2], "yaw": none, "gripper": none}
     if turn is not None:
         parts["yaw"] = np.clip(turn / (motion.yaw_rate_rad_s * period), -1.0, 1.0)
