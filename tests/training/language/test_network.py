@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from rlstack.errors import UserError
-from rlstack.training.language.grounding import told, unlike_looks
+from rlstack.training.language.grounding import apart, told, unlike_looks
 from rlstack.training.language.network import Network, NetworkSettings
 
 SETTINGS = NetworkSettings(channels=(8, 8), points=4, width=16, heads=2, layers=1, decoder_layers=1, words=5)
@@ -153,6 +153,22 @@ def test_with_looks_nothing_but_things_is_seen_and_what_is_told_of_them_stands_f
     wrong.backward()
     assert all(one.grad is not None for name, one in net.named_parameters() if ".like." in name)
     assert not net.eyes[0].point.weight.grad.any(), "looks do not move where things are found"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("looks", [0, 3])
+def test_distance_is_from_places_that_are_in_the_image_to_the_positions_of_the_first_points(looks: int) -> None:
+    torch.manual_seed(0)
+    net = Network(3, (2, 31, 40, 3), 12, 4, replace(SETTINGS, points=3, looks=looks)).eval()
+    place = net.place(*given(2))
+    share = torch.stack([torch.softmax(net.settings.sharpness * one, dim=-1) for one in place.maps], dim=1)
+    found = torch.stack([share[:, k] @ net.cells(k) for k in range(2)], dim=1)[:, :, :2].detach()
+    places = found + torch.tensor([0.03, -0.04])
+    places[0, :, 1] = 2.0  # not there
+    wrong = apart(net, place.points, places)
+    torch.testing.assert_close(wrong.detach(), torch.tensor(0.05), rtol=1e-3, atol=0.0)
+    wrong.backward()
+    grad = net.eyes[1].point.weight.grad  # type: ignore[union-attr]
+    assert grad is not None and grad[0].any() and not grad[2].any()  # type: ignore[index]
 
 
 def test_what_words_look_for_adds_up_whatever_the_others_are() -> None:

@@ -10,6 +10,8 @@ from rlstack.training.language.network import Network
 
 _SPREAD = 0.05
 """Deviation of the object's place in a map that is taught, of half an image."""
+_LEAST = 1e-3
+"""Distance, of half an image, below which it counts as its square does: there the root has no gradient."""
 _LOOKS = 0.25
 """Deviation with which it is told what things are like."""
 
@@ -34,6 +36,27 @@ def unlike(network: Network, maps: list[Tensor], places: Tensor) -> Tensor:
         total = total + (inside * functional.kl_div(found, wanted, reduction="none").sum(dim=-1)).sum()
         count = count + inside.sum()
     return total / count.clamp(min=1.0)
+
+
+def apart(network: Network, points: list[Tensor], places: Tensor) -> Tensor:
+    """Return the mean distance, of half an image, between the first positions that are found and places of things.
+
+    A map that is like the wanted one may still have its mean beside it, and the mean is what the policy goes by. Both
+    losses together find positions better than either (Nibali et al., "Numerical Coordinate Regression with
+    Convolutional Neural Networks", arXiv 1801.07372).
+
+    Args:
+        network: Its settings say which columns of points are positions.
+        points: Of each camera; see :attr:`.network.Placed.points`.
+        places: (batch, cameras, things, 2 or more); those outside an image do not count.
+    """
+    seen, count = torch.stack(points, dim=1), network.settings.points
+    # without looks all positions come first, and then how concentrated each is
+    each = seen.unflatten(2, (count, -1)) if network.settings.looks else seen[..., : 2 * count].unflatten(2, (-1, 2))
+    found = each[:, :, : places.shape[2], :2]
+    inside = (places[..., :2].abs().amax(dim=-1) < 1.0).float()
+    far = (found.float() - places[..., :2]).square().sum(dim=-1).add(_LEAST**2).sqrt()
+    return (inside * far).sum() / inside.sum().clamp(min=1.0)
 
 
 def unlike_looks(network: Network, points: list[Tensor], places: Tensor) -> Tensor:

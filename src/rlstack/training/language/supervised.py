@@ -15,7 +15,7 @@ from rlstack.schema import value
 from rlstack.training.algorithm import cosine_decay
 from rlstack.training.gradient_averaging import Averaged
 from rlstack.training.language.actor import LanguageActor, PolicySettings, Seen, reduced
-from rlstack.training.language.grounding import told, unlike, unlike_looks
+from rlstack.training.language.grounding import apart, told, unlike, unlike_looks
 from rlstack.training.language.network import Placed
 from rlstack.training.language.tokeniser import NO_WORD, UNKNOWN
 from rlstack.training.optimisers import AdamW
@@ -43,6 +43,9 @@ class SupervisedSettings(PolicySettings):
     actions alone. A checkpoint's network always does."""
     places: float = value(0.3, at_least=0.0)
     """Weight of the loss on where the object is in the images, likewise; it needs labels."""
+    distance: float = value(0.0, at_least=0.0)
+    """Weight of the distance, of half an image, between where they are and where they are found; it needs places, and
+    finds them more exactly."""
     looking: float = value(0.2, at_least=0.0, at_most=0.9)
     """Share of the updates, from the beginning, that learn labels and places alone: it is cheap, and grounds words."""
     looking_rate: float = value(3e-3, above=0.0)
@@ -180,6 +183,9 @@ class Supervised:
                 if known.places is not None and place.maps:
                     shown = unlike(grounded, place.maps, known.places)
                     loss, losses["places"] = loss + settings.places * shown, shown.detach()
+                    if settings.distance:
+                        far = apart(grounded, place.points, known.places)
+                        loss, losses["distance"] = loss + settings.distance * far, far.detach()
                     if settings.network.looks:
                         taken = unlike_looks(grounded, place.points, known.places)
                         loss, losses["looks"] = loss + settings.places * taken, taken.detach()
