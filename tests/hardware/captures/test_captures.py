@@ -13,6 +13,7 @@ import pytest
 
 from rlstack.errors import UserError
 from rlstack.hardware.captures import Captures
+from rlstack.hardware.captures.camera import fitted
 from rlstack.hardware.captures.rplidar import NodeParser, Revolution, rays
 from rlstack.hardware.drivers.serial_base import SerialBase
 from rlstack.kinds.wheeled_base.spec import WheeledBase
@@ -145,7 +146,22 @@ def test_a_video_file_stands_for_the_camera_of_a_base(video: Path) -> None:
             base.close()
 
 
-def test_a_camera_of_another_size_is_refused_with_both(video: Path) -> None:
+def test_a_larger_image_is_cut_about_its_middle_and_made_smaller(video: Path) -> None:
+    small = replace(SEEING, cameras={"front": replace(COLOUR, width=12, height=12)})
+    captures = Captures(small, {"camera": str(video)})
+    captures.open()
+    try:
+        assert captures.capture("front").arrays["rgb"].shape == (12, 12, 3)
+    finally:
+        captures.close()
+    columns = np.arange(32, dtype=np.uint8)
+    image = np.broadcast_to(columns[None, :, None], (24, 32, 3)).astype(np.uint8)
+    assert fitted(image, 32, 24) is image
+    np.testing.assert_array_equal(fitted(image, 12, 12)[0, :, 0], 4 + 2 * np.arange(12) + 1)  # of 4 to 27, by twos
+    assert fitted(image.transpose(1, 0, 2), 12, 12).shape == (12, 12, 3)
+
+
+def test_a_camera_of_fewer_pixels_is_refused_with_both(video: Path) -> None:
     other = replace(SEEING, cameras={"front": replace(COLOUR, width=64)})
     with pytest.raises(UserError, match="gives 32 x 24 pixels, and the robot file says 64 x 24"):
         Captures(other, {"camera": str(video)}).open()

@@ -1,4 +1,8 @@
-"""A camera by OpenCV: V4L2 and UVC devices, network streams, or a video file in its place."""
+"""A camera by OpenCV: V4L2 and UVC devices, network streams, or a video file in its place.
+
+Policies see small images, such as 84 x 84, in which few cameras deliver. Larger ones are cut to the robot file's shape
+about their middle, and made smaller.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlstack.errors import UserError
 from rlstack.interfaces.backend import Capture
@@ -97,11 +102,11 @@ class VideoCamera:
             video.set(cv2.CAP_PROP_FPS, self._rate_hz)
             video.set(cv2.CAP_PROP_BUFFERSIZE, 1)  # the newest image, not one that waited
         got = (int(video.get(cv2.CAP_PROP_FRAME_WIDTH)), int(video.get(cv2.CAP_PROP_FRAME_HEIGHT)))
-        if got != (self._camera.width, self._camera.height):
+        if got[0] < self._camera.width or got[1] < self._camera.height:
             video.release()
             raise UserError(
                 f"The camera {self._name} on {self._device} gives {got[0]} x {got[1]} pixels, and the robot file says"
-                f" {self._camera.width} x {self._camera.height}: choose a size that it has."
+                f" {self._camera.width} x {self._camera.height}: choose one with as many pixels or more."
             )
         return video
 
@@ -111,6 +116,7 @@ class VideoCamera:
         now = time.time()
         if not good or image is None:
             return None
+        image = fitted(image, self._camera.width, self._camera.height)
         return Capture(now, {"rgb": np.ascontiguousarray(image[..., ::-1])})  # OpenCV's are blue, green, red
 
     def _serve(self) -> None:
@@ -135,3 +141,21 @@ class VideoCamera:
                 return
             except UserError:
                 self._ending.wait(_AGAIN_S)
+
+
+def fitted(image: NDArray[np.uint8], width: int, height: int) -> NDArray[np.uint8]:
+    """Return the largest part of an image about its middle that has a shape, made smaller to a size.
+
+    Args:
+        image: (rows, columns, 3), at least of that size.
+        width, height: Of the result, pixels.
+    """
+    rows, columns = image.shape[:2]
+    if (columns, rows) == (width, height):
+        return image
+    cut = min(columns, round(rows * width / height)), min(rows, round(columns * height / width))
+    left, top = (columns - cut[0]) // 2, (rows - cut[1]) // 2
+    part = image[top : top + cut[1], left : left + cut[0]]
+    cv2 = import_library("cv2", "perception")
+    small: NDArray[np.uint8] = cv2.resize(part, (width, height), interpolation=cv2.INTER_AREA)
+    return small
