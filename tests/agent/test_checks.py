@@ -13,6 +13,7 @@ from rlstack.agent.checks import Situation, check_plan, target_of
 from rlstack.agent.grammar import plan_by_grammar
 from rlstack.agent.skills import Disarm, Instruct, Return, Turn
 from rlstack.errors import UserError
+from rlstack.interfaces.instruction import TextInput
 from rlstack.policies import find_policy, load_policy
 from rlstack.robots import load_robot
 
@@ -24,6 +25,9 @@ def abilities(policy: str, **changes: Any) -> Abilities:
 
 DRONE = abilities("quadrotor_hover", places={"corner": (2.0, 2.0, 1.0), "far away": (20.0, 0.0, 1.0)})
 BASE, REACHING, CARRYING = abilities("base_navigation"), abilities("arm_reach"), abilities("arm_pick_place")
+TOLD = Abilities(
+    robot="panda", policy="posture", text=TextInput(words=("push", "the", "block"), examples=("push the block",))
+)
 ON_THE_GROUND = Situation(mode="disarmed", position=np.zeros(3), goal=np.array([0.0, 0.0, 1.0]))
 FLYING = replace(ON_THE_GROUND, mode="policy", off=False, position=np.array([0.0, 0.0, 1.0]))
 
@@ -59,6 +63,8 @@ def test_what_contracts_and_robot_files_say_becomes_skills() -> None:
         ("turn left 90 degrees", FLYING, BASE, "cannot do that"),
         ("go to 1 2 facing 90 degrees", FLYING, BASE, "takes no heading"),
         ("move the tool to 0.1 0 0.3", FLYING, REACHING, "x from 0.3 to 0.65 m, and this one has 0.1"),
+        ("fly to 0.2 0 0.1", FLYING, TOLD, "posture takes instructions, such as 'push the block', and no goals"),
+        ("stop", FLYING, TOLD, "posture holds no position: say 'rest'"),
         ("put the object at 0.5 0 0.1", replace(FLYING, object_seen=False), CARRYING, "the object is not seen"),
     ],
 )

@@ -200,3 +200,26 @@ def test_a_policy_has_its_instruction_before_it_is_armed_and_rests_where_it_is_s
         executive.tick()
     executive.stop("asked to stop")
     assert flight.asked == ["push the block left", "arm", "push the block left", "rest"]
+
+
+def test_a_policy_that_waits_is_armed_once_it_follows_its_instruction_and_nobody_says_that_it_is_done(
+    flight: Flight,
+) -> None:
+    drone = Abilities(robot="crazyflie", policy="told", flies=True, text=TextInput(words=("see", "the", "ball")))
+    flight.situation = replace(flight.situation, hears_goals=False, instruction="")
+    said: list[str] = []
+    executive = Executive(flight, drone, None, said.append)
+    executive.begin("take off, see the ball for 0.1 seconds", only_plan=True)
+    while executive.busy:
+        executive.tick()
+    assert said[-1] == "Done." and not flight.asked
+    executive.begin("take off, see the ball for 0.1 seconds")
+    for _ in range(20):
+        executive.tick()
+    assert flight.asked == ["see the ball"]
+    flight.situation = replace(flight.situation, instruction="see the ball")
+    while executive.busy:
+        executive.tick()
+    assert flight.asked == ["see the ball", "arm", "see the ball"]
+    assert said[-1] == "Time is up; nothing measures whether it did what it was told."
+    assert executive.verdict is not None and executive.verdict.how == "done"

@@ -91,8 +91,23 @@ def test_what_is_not_understood_is_refused_with_the_nearest(sentence: str, said:
 def test_instructions_go_to_the_policy_whole_and_in_its_words() -> None:
     steps = plan_by_grammar("arm, push the red block to the left for 5 seconds, then wait 2 s", ARM)
     assert steps[1:] == (Instruct("push the red block to the left", 5.0), Wait(2.0))
-    with pytest.raises(UserError, match="The word 'rde' in 'push the rde block left' is not known"):
-        plan_by_grammar("push the rde block left", ARM)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "unknown", "near"),
+    [
+        ("push the rde block left", "rde", "red, the, slide"),
+        ("push the tool to 0.2 0 0.1", "tool", "to, the, block"),  # of ours, but no word of the policy's
+        ("to 0.2 0 0.1", "0", "to, red, the"),
+    ],
+)
+def test_a_policy_without_goals_is_offered_in_its_own_words_alone(sentence: str, unknown: str, near: str) -> None:
+    with pytest.raises(UserError) as refusal:
+        plan_by_grammar(sentence, ARM)
+    assert str(refusal.value) == (
+        f"The word '{unknown}' in '{sentence}' is none of the policy's. Nearest: {near}. table_push takes instructions"
+        " and no goals: say it like 'push the red block left'."
+    )
 
 
 WORDS = ["go", "fly", "to", "1", "-2e9", ".", ",", "and", "back", "m", "up", "wait", "s", "@", "#", "_go_"]

@@ -189,7 +189,9 @@ def test_an_instruction_goes_to_a_policy_that_follows_it(tmp_path):
         (told, "x" * 129, "instruction: an instruction of 129 bytes is not allowed"),
         (told, "!", "without words"),
         (deaf, "push", "follows no instructions: leave the instruction out"),
-        ("", "push", "follows no instructions"),
+        ("", "push", "A planner follows no instructions"),
+        (tmp_path / "none.onnx", "push", "none.onnx does not exist"),
+        (tmp_path, "push", "it is a folder"),
     ):
         with pytest.raises(UserError, match=said):
             deploy_system(path, "panda", instruction=instruction)

@@ -78,3 +78,10 @@ def test_the_supervisor_starts_a_stage_as_it_is_described_then(tmp_path: Path) -
     with pytest.raises(UserError, match="has not been verified"):
         supervisor.run()
     assert supervisor.alive() == [] and "[then] planned" not in lines
+
+
+def test_a_goal_for_a_policy_that_goes_to_none_is_refused_before_training(tmp_path: Path) -> None:
+    for recipe, more in (("table_push", ", and say with the instruction what it is to do"), ("base_racing", "")):
+        with pytest.raises(UserError) as refused:
+            train_system(recipe, out=tmp_path / "run", goal=(0.2, 0.0, 0.1))
+        assert str(refused.value) == f"The policy of the recipe {recipe} goes to no goal: leave the goal out{more}."

@@ -87,6 +87,10 @@ def test_an_arm_is_given_an_instruction_before_it_is_armed(
     words = ("push", "the", "red", "block", "left")
     policy = write_posture_policy(tmp_path / "told.onnx", panda, rest, inputs=names, words=words)  # type: ignore[arg-type]
     told = listener.hear(topics.INSTRUCTION, "latched", robot="panda")
+
+    def run(*command: str) -> tuple[int, str]:
+        return cli.main(list(command)), "".join(capsys.readouterr())
+
     inside = "__ns:=/panda"
     with nodes(
         NodeProcess("robot", inside, robot="panda", noise_seed=-1, **LOCK),
@@ -94,12 +98,26 @@ def test_an_arm_is_given_an_instruction_before_it_is_armed(
         NodeProcess("policy", inside, policy=policy, **LOCK),
     ):
         end = time.monotonic() + 60.0
-        while (
-            status := cli.main(["agent", "arm, push the red block left for 1 second, rest"])
-        ) and time.monotonic() < end:
+        while "waits for an instruction" not in (refused := run("arm"))[1] and time.monotonic() < end:
             pass  # its nodes are starting
-        out = "".join(capsys.readouterr())
+        assert refused == (
+            1,
+            "panda: not armed: the policy waits for an instruction, and nothing moves before it has one:"
+            ' `rlstack agent "arm, ..."` gives it one and arms\n',
+        )
+        status, out = run("status")
+        assert status == 1 and "  instruction    none yet\n" in out and "  goal " not in out, out
+        assert '  to do          say what it is to do: `rlstack agent "arm, ..."`\n' in out, out
+        status, out = run("goto", "0.2", "0", "0.1")
+        assert status == 1 and out.endswith('takes no goals, but instructions: rlstack agent "...".\n'), out
+
+        status, out = run("agent", "arm, push the red block left for 1 second, rest")
         assert status == 0 and '2 of 3: do "push the red block left" for 1 s' in out, out
+        assert out.endswith("panda: Time is up; nothing measures whether it did what it was told.\n"), out
         listener.until(lambda: told and told[-1].data == "push the red block left", "the instruction")
+        status, out = run("status")
+        assert "  instruction    push the red block left\n" in out and "  to do          `rlstack arm` arms it" in out
         assert cli.main(["agent", "push the green block left"]) == 2
-        assert "The word 'green' in 'push the green block left' is not known. Nearest: " in capsys.readouterr().out
+        assert (
+            "'green' in 'push the green block left' is none of the policy's. Nearest: red, " in capsys.readouterr().out
+        )

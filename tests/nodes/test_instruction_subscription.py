@@ -56,6 +56,7 @@ def test_a_policy_waits_for_its_instruction_and_follows_the_newest(listener: Lis
     moving = listener.node.create_publisher(states, topics.JOINT_STATES, topics.quality("sensor_out"))
     listener.node.create_timer(0.02, lambda: moving.publish(joints.fill(time.time_ns(), REST, np.zeros(len(REST)))))
     commands, warned = listener.hear(COMMANDS, "command"), []
+    followed = listener.hear(topics.INSTRUCTION_ACTIVE, "latched", depth=10)
     node.warn = lambda sentence, key="": warned.append(sentence)  # type: ignore[method-assign]
 
     def say(text: str) -> None:
@@ -68,7 +69,10 @@ def test_a_policy_waits_for_its_instruction_and_follows_the_newest(listener: Lis
     try:
         node.start()
         listener.spin(1.7)  # longer than topic_timeout_s: whoever instructs it may take their time
-        assert node.status()[0] == "waiting for instruction" and not commands
+        assert not commands and node.status()[0] == (
+            'waiting for an instruction: --instruction "push the red blue block" or rlstack agent "arm, push the red'
+            ' blue block"'
+        )
         say("...")
         listener.until(lambda: "refused" in node.status()[0], "a refusal")
         assert "without words" in warned[-1] and not commands
@@ -77,7 +81,9 @@ def test_a_policy_waits_for_its_instruction_and_follows_the_newest(listener: Lis
         assert warned[-1].endswith("the policy does not know the word 'rde', and takes it for 'red'.")
         say("push the blue block")
         listener.until(lambda: abs(commanded() - target("push the blue block")) < 1e-6, "the new one")
-        assert node.status()[1]["instruction"] == "push the blue block"
+        assert node.status() == ("", node.status()[1]) and node.status()[1]["instruction"] == "push the blue block"
+        listener.until(lambda: len(followed) == 3, "what it follows")
+        assert [message.data for message in followed] == ["", "push the red block", "push the blue block"]
     finally:
         node.stop()
         listener.executor.remove_node(node)

@@ -48,6 +48,7 @@ class Situation:
         goal: (3,) m, the goal that it pursues; None: none.
         goal_heading_rad: The heading there.
         battery: Charge, 0 to 1; None: not measured.
+        instruction: What its policy follows; empty: it waits for a sentence; None: it says of none.
         object_seen: Whether the pose of the object that it handles is known.
         hears_goals: Whether something takes goals.
         hears_instructions: Whether something takes instructions.
@@ -63,6 +64,7 @@ class Situation:
     goal: Array | None = None
     goal_heading_rad: float = 0.0
     battery: float | None = None
+    instruction: str | None = None
     object_seen: bool = True
     hears_goals: bool = True
     hears_instructions: bool = True
@@ -167,9 +169,11 @@ def precondition(step: Step, now: Situation, start: Situation, abilities: Abilit
     if isinstance(step, Land):
         return ""
     if isinstance(step, Instruct):
-        return _too_empty(now) or ("" if now.hears_instructions else "no policy takes instructions: does it run?")
+        return _too_empty(now) or (
+            "" if now.hears_instructions else "nothing takes instructions: see whether its policy node runs"
+        )
     if not now.hears_goals:
-        return "nothing takes goals: does its policy or planner run?"
+        return "nothing takes goals: see whether its policy or planner runs"
     if isinstance(step, Hold):
         return ""
     if abilities.carries and not now.object_seen:
@@ -193,6 +197,11 @@ def _lacking(step: Step, abilities: Abilities) -> str:
         return f"{abilities.robot} does not fly: say '{'arm' if isinstance(step, TakeOff) else 'rest'}'"
     if isinstance(step, Instruct):
         return f"{abilities.policy or 'its policy'} takes no instructions"
+    if isinstance(step, Hold):
+        return f"{abilities.policy or 'its policy'} holds no position: say '{'land' if abilities.flies else 'rest'}'"
+    if abilities.text is not None and isinstance(step, (GoTo, Move, Turn, Return)):
+        said = f", such as '{abilities.text.examples[0]}'" if abilities.text.examples else ""
+        return f"{abilities.policy} takes instructions{said}, and no goals"
     return f"{abilities.robot} with {abilities.policy or 'no policy'} cannot do that"
 
 

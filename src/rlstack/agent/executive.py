@@ -27,6 +27,8 @@ ANSWERED_WITHIN_S = 3.0
 """Time limit for the answer of a robot's service."""
 CALMED_WITHIN_S = 10.0
 """How long a guard that has taken over may take to hand back, before the rest is given up."""
+TIME_IS_UP = "Time is up; nothing measures whether it did what it was told."
+"""The end of a sentence with an instruction: a policy that follows one does not say when it is done."""
 _HEADING_RAD = 0.2
 _TURNED_WITHIN_S = 10.0
 _POLICY = "policy"
@@ -125,7 +127,7 @@ class Executive:
         self._work: Generator[None, None, None] | None = None
         self.verdict: Verdict | None = None
         """Of the last sentence; None before the first, and while one is run."""
-        self._begun = False
+        self._begun = self._told = False
         self.doing = ""
         """The step that is being done, as a phrase."""
 
@@ -142,7 +144,8 @@ class Executive:
         """
         if self._work is not None:
             raise UserError(f"It is busy: {self.doing or 'it plans'}. Say it again later, or stop that first.")
-        self.verdict, self._begun, self._work = None, False, self._run(sentence, only_plan)
+        self.verdict, self._work = None, self._run(sentence, only_plan)
+        self._begun = self._told = False
 
     def tick(self) -> None:
         """Go on with the sentence."""
@@ -151,7 +154,7 @@ class Executive:
         try:
             next(self._work)
         except StopIteration:
-            self._end(Verdict("done", "Done."))
+            self._end(Verdict("done", TIME_IS_UP if self._told else "Done."))
         except (UserError, _Failed) as error:
             why = str(error).rstrip(".")
             if self._begun:
@@ -207,8 +210,8 @@ class Executive:
             try:
                 if why := precondition(step, self._robot.situation, start, self._abilities):
                     raise _Failed(why, again=self._model is not None)
-                if isinstance(step, Arm) and (text := _first_instruction(steps[number:])):
-                    self._robot.instruct(text)  # a policy without one does not answer, and its guard would hold it
+                if isinstance(step, (Arm, TakeOff)) and (text := _first_instruction(steps[number:])):
+                    yield from self._instructed(text)  # a policy without one does not answer: its guard arms none
                 yield from self._do(step, start)
             except _Failed as failure:
                 if not failure.again or replans == MOST_REPLANS:
@@ -273,6 +276,7 @@ class Executive:
         elif isinstance(step, Wait):
             yield from self._wait(step.seconds)
         elif isinstance(step, Instruct):
+            self._told = True
             robot.instruct(step.text)
             yield from self._wait(step.seconds)
         else:
@@ -307,6 +311,13 @@ class Executive:
                 raise _Failed(f"the guard has disarmed it ({now.reason.rstrip('.')})")
             if time.monotonic() > min(end, calm_until):
                 raise _Failed(f"the guard stays in the mode {now.mode} ({now.reason.rstrip('.')})")
+            yield
+
+    def _instructed(self, text: str) -> Iterator[None]:
+        """Send an instruction, and wait until a policy that waits for one follows it."""
+        self._robot.instruct(text)
+        end = time.monotonic() + ANSWERED_WITHIN_S
+        while self._robot.situation.instruction == "" and time.monotonic() < end:
             yield
 
     def _rest(self, step: Step) -> Iterator[None]:

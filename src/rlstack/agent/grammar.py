@@ -336,16 +336,23 @@ def _instruction(clause: str, abilities: Abilities) -> Step:
     text = clause[: length.start()] if length else clause
     for word in split_words(text):
         if word not in abilities.text.words:
-            raise UserError(_unknown(word, clause, abilities))
+            raise UserError(_unknown(word, clause, abilities, instructs=True))
     step = Instruct(text, float(length.group(1))) if length else Instruct(text)
     check(step, f"'{clause}'")
     return step
 
 
-def _unknown(word: str, clause: str, abilities: Abilities) -> str:
-    known = sorted(_TAKEN - _IGNORED | {part for name in abilities.places for part in name.split()})
-    known += list(abilities.text.words) if abilities.text is not None else []
-    near = sorted(set(known), key=lambda other: (edits(word, other), other))[:3]
+def _unknown(word: str, clause: str, abilities: Abilities, instructs: bool = False) -> str:
+    """Return what is said of an unknown word; of one in a clause for the policy, with no words but the policy's."""
+    theirs = set() if abilities.text is None else set(abilities.text.words)
+    ours = _TAKEN - _IGNORED | {part for name in abilities.places for part in name.split()}
+    alone = instructs and not abilities.has_goal
+    near = sorted(theirs if alone else ours | theirs, key=lambda other: (edits(word, other), other))[:3]
+    if alone:
+        return (
+            f"The word '{word}' in '{clause}' is none of the policy's. Nearest: {', '.join(near)}. {abilities.policy}"
+            f" takes instructions and no goals: say it like {_example(abilities)}."
+        )
     return (
         f"The word '{word}' in '{clause}' is not known. Nearest: {', '.join(near)}."
         f"{_places(abilities)} Say it like {_example(abilities)}."

@@ -18,7 +18,7 @@ from rlstack.bringup.robot_group import TOPICS, absolute_file, is_simulator, rob
 from rlstack.bringup.rviz_process import with_rviz
 from rlstack.bringup.status_monitor import Liveness, Monitor
 from rlstack.bringup.supervisor import Supervisor
-from rlstack.bringup.system import START_S, chosen_robot, deploy_system, simulate_system
+from rlstack.bringup.system import START_S, check_takes_goal, chosen_robot, deploy_system, simulate_system
 from rlstack.bringup.task_world import is_task_world, with_task_world
 from rlstack.bringup.teleop import with_human
 from rlstack.bringup.verification_check import only_simulator, require_verification
@@ -86,10 +86,13 @@ def checked_deployment(
             family that the policy was trained on.
     """
     robot = chosen_robot(policy, robot)
+    goal_given = options.get("goal") is not None
     if is_task_world(options.get("world", "")):
         options = with_task_world(policy, robot, options)
     system = deploy_system(policy, robot, backend, require_live_check=not force, **options)
     spec = load_robot(robot, sha256=system.robot_sha256)
+    if goal_given and system.contract is not None and not system.pursues_goals:
+        check_takes_goal(f"The policy {policy}", [port.name for port in system.contract.inputs])
     if teleop and options.get("commander"):
         raise UserError("teleop corrects a policy node: leave it out, or --commander.")
     if teleop:
@@ -194,7 +197,7 @@ def deploy(
     from rlstack.nodes.runtime import prepare_environment
 
     prepare_environment()
-    if not NAV2_MESSAGES.is_installed():
+    if system.pursues_goals and not NAV2_MESSAGES.is_installed():
         print(
             "rlstack: goals are taken by topic; the action NavigateToPose needs nav2_msgs: sudo apt install"
             f" ros-jazzy-nav2-msgs with a system ROS 2, or `{NAV2_MESSAGES.command}`.",

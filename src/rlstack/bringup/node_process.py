@@ -87,6 +87,7 @@ class System:
         contract: The contract of its policy file, if any.
         policy_sha256: SHA-256 of the bytes that the contract is of; its nodes load no others.
         record: The verification record beside the policy file, as it was read.
+        pursues_goals: Whether its policy or planner goes to goals.
         robot_sha256: Digest of the robot file's content and its model; the nodes that command take no others.
         at_start: Describes it anew when it is started, from the files that an earlier stage has made; None: it is as
             described.
@@ -98,6 +99,7 @@ class System:
     contract: Contract | None = None
     policy_sha256: str = ""
     record: Record | None = None
+    pursues_goals: bool = False
     robot_sha256: str = ""
     at_start: Callable[[], System] | None = field(default=None, compare=False)
 

@@ -172,11 +172,14 @@ class Monitor:
         modes = Counter(robot.mode or "no guard yet" for robot in self._robots.values())
         alone = len(self._robots) == 1
         shown = ", ".join(mode if alone else f"{count} {mode}" for mode, count in modes.most_common())
+        waiting = [name for name, robot in self._robots.items() if robot.instruction == ""]
+        waits = "  waiting for an instruction" if waiting else ""
+        waits += f" ({_few(waiting)})" if waiting and not alone else ""
         place = "" if not far else f"  {away[far]:.3f} m from the goal" if alone else ""
         if far and not alone:
             place = f"  at most {away[far]:.3f} m from the goal ({far})"
         would = f"  would send {self._dry_run.text or 'nothing yet'}" if self._dry_run else ""
-        return f"{'DRY RUN ' if self._dry_run else ''}{self.seconds:6.1f} s  {shown}{place}{would}"
+        return f"{'DRY RUN ' if self._dry_run else ''}{self.seconds:6.1f} s  {shown}{place}{waits}{would}"
 
     def summaries(self) -> dict[str, Summary]:
         """Return each robot's summary by name; every robot must have sent an observation."""
@@ -204,6 +207,8 @@ class _Monitored:
         self.armed = False
         """Whether the guard has been armed."""
         self.live_check = ""
+        self.instruction: str | None = None
+        """What its policy follows; empty: it waits for a sentence; None: it says of none."""
         self._read = compile_reader(topics.type_of(observed), ("header.stamp.sec", "header.stamp.nanosec"))
 
         def subscribe(topic: str, callback: Any, use: topics.Quality, raw: bool = False) -> None:
@@ -214,6 +219,7 @@ class _Monitored:
         subscribe(topics.GOAL_DISTANCE, self._on_distance, "event")
         subscribe(topics.GUARD_MODE, self._on_mode, "latched")
         subscribe(topics.LIVE_CHECK, self._on_live_check, "latched")
+        subscribe(topics.INSTRUCTION_ACTIVE, self._on_instruction, "latched")
 
     @property
     def seen(self) -> bool:
@@ -259,6 +265,9 @@ class _Monitored:
 
     def _on_live_check(self, message: Any) -> None:
         self.live_check = message.data
+
+    def _on_instruction(self, message: Any) -> None:
+        self.instruction = message.data
 
     def _on_mode(self, message: Any) -> None:
         self.mode = message.data

@@ -5,7 +5,7 @@ A launch file and the supervisor start the same :class:`System`, so that their p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -150,6 +150,8 @@ def deploy_system(
     if ports is not None and group.simulated and not own_simulator:
         check_scene(world, ports)
     if instruction:
+        if policy and ports is None and not commander:
+            load_policy(policy)  # which says what is wrong with the file, so that nobody takes it for a planner
         check_instruction(instruction, ports, commander)
     rate_hz = None if ports is None else ports.rate_hz
     if commander:
@@ -252,6 +254,7 @@ def deploy_system(
         processes=tuple(processes),
         contract=contract,
         record=record,
+        pursues_goals=goals,
         policy_sha256=sha256,
         robot_sha256=str(pinned.get("robot_sha256", "")),
     )
@@ -274,6 +277,21 @@ def check_goal(robot: RobotSpec, place: Sequence[float], box: Mapping[str, Any])
     limits = limits.changed(box.get(f"{limits.name}_min_m", ()), box.get(f"{limits.name}_max_m", ()))
     if why := limits.refusal(np.array(place)):
         raise UserError(f"The goal {list(place)} is not allowed: {why}.")
+
+
+def check_takes_goal(who: str, inputs: Collection[str]) -> None:
+    """Refuse a goal for a policy that goes to none.
+
+    Args:
+        who: The policy, for messages.
+        inputs: Names of the signals that it senses.
+
+    Raises:
+        UserError: It takes no goal.
+    """
+    if not has_goal(inputs):
+        told = ", and say with the instruction what it is to do" if topics.INSTRUCTION in inputs else ""
+        raise UserError(f"{who} goes to no goal: leave the goal out{told}.")
 
 
 def check_scene(world: str, ports: PolicyPorts) -> None:

@@ -14,7 +14,7 @@ from rlstack.bringup.kind_deployment import PolicyPorts
 from rlstack.bringup.node_process import Parameter, Process, System, on_simulated_time
 from rlstack.bringup.params_file import with_params_file
 from rlstack.bringup.robot_group import absolute_file, is_simulator
-from rlstack.bringup.system import deploy_system
+from rlstack.bringup.system import check_takes_goal, deploy_system
 from rlstack.errors import UserError
 from rlstack.robots import load_robot
 
@@ -68,15 +68,14 @@ def train_system(
         trained = recipe_for(TrainingRequest(recipe, folder, -1 if seed is None else int(seed), tuple(overrides)))
         flown = robot or trained.robot
         check_trained_for(recipe, trained, flown)
-        from rlstack.tasks import TASKS
-
         settings = trained.task_settings
-        senses = getattr(TASKS.load(trained.task), "inputs", ())
-        senses = senses if isinstance(senses, tuple) else ()  # some depend on the task's settings
+        senses = tuple(getattr(settings, "inputs", ()))
         learnt = PolicyPorts(f"The policy of the recipe {recipe}", senses, tuple(settings.outputs), settings.rate_hz)
         policy = folder / "policy.onnx"
         run: dict[str, Any] = {"world": world, "namespace": namespace, "goal": goal}
         then = on_simulated_time(deploy_system(policy, flown, backend, ports=learnt, **run))
+        if goal is not None and senses and not then.pursues_goals:
+            check_takes_goal(learnt.who, senses)
         then = with_params_file(then, params_file)
         # then the file is there, so that its nodes take the bytes that were proven, of the policy and of the robot
         again = partial(checked_deployment, policy, flown, backend, params_file=params_file, force=force, **run)

@@ -26,6 +26,8 @@ GOAL_REFUSED = "goal/refused"
 """Why a goal or path was refused, once for each."""
 INSTRUCTION = "instruction"
 """What a language-conditioned policy is to do, as a sentence."""
+INSTRUCTION_ACTIVE = "instruction/active"
+"""The sentence that a policy follows, as it understood it; empty: it waits for one. Latched."""
 LATCHED = frozenset({GOAL, GOAL_PATH, INSTRUCTION})
 """Topics whose last value holds until it is replaced."""
 ROTOR_COMMAND = "cmd/rotors"
@@ -131,6 +133,7 @@ TYPES: dict[str, str] = {
     GOAL_REACHED: "std_msgs/msg/Bool",
     GOAL_REFUSED: "std_msgs/msg/String",
     INSTRUCTION: "std_msgs/msg/String",
+    INSTRUCTION_ACTIVE: "std_msgs/msg/String",
     ROTOR_COMMAND: "sensor_msgs/msg/JointState",
     RATES_COMMAND: "geometry_msgs/msg/TwistStamped",
     TWIST_COMMAND: "geometry_msgs/msg/TwistStamped",

@@ -101,7 +101,7 @@ class AgentNode(ManagedNode):
             sentence = "stop" if "halt" in sentence.lower() else sentence
         try:
             if not self._link.ready:
-                raise UserError("The robot is not heard: do its guard and its policy or planner run?")
+                raise UserError("The robot is not heard: see whether its guard and its policy or planner run.")
             self._executive.begin(sentence)
             self._executive.tick()
         except UserError as error:

@@ -116,6 +116,7 @@ class RobotLink:
             battery=self._battery,
             object_seen=carried,
             hears_goals=self._abilities.has_goal and watch.heard,
+            instruction=watch.instruction,
             hears_instructions=self._instructions is not None and self._instructions.get_subscription_count() > 0,
         )
 

@@ -54,6 +54,8 @@ class GoalWatch:
         """Number of takeovers; -1: not known yet."""
         self.active: Any = None
         """The goal that is pursued, a ``geometry_msgs/PoseStamped``; None: none is known."""
+        self.instruction: str | None = None
+        """The sentence that is followed; empty: the policy waits for one; None: it says of none."""
         self.distance_m = math.nan
         self.reached = False
         self._distance_at = -math.inf
@@ -76,8 +78,10 @@ class GoalWatch:
         subscribe(topics.GUARD_MODE, self._on_mode, "latched")
         subscribe(topics.GUARD_INTERVENTIONS, self._on_interventions, "latched")
         subscribe(topics.GOAL_ACTIVE, self._on_active, "latched")
+        subscribe(topics.INSTRUCTION_ACTIVE, self._on_instruction, "latched")
         subscribe(topics.GOAL_DISTANCE, self._on_distance, "event")
         subscribe(topics.GOAL_REACHED, self._on_reached, "latched")
+        self._goal_topic = within + topics.GOAL_ACTIVE
         kind, quality = topics.type_of(topics.GOAL), topics.quality("latched")
         self._goals: Any = node.create_publisher(kind, within + topics.GOAL, quality) if sends else None
 
@@ -93,6 +97,12 @@ class GoalWatch:
         """Whether the guard's mode is known, and something hears goals and says what it pursues."""
         known = bool(self.mode) and self.interventions >= 0 and self.active is not None
         return known and self._goals is not None and self._goals.get_subscription_count() > 0
+
+    @property
+    def only_instructed(self) -> bool:
+        """Whether the guard's mode is known, and the policy takes instructions, and nothing says of a goal."""
+        told = bool(self.mode) and self.instruction is not None and self.active is None
+        return told and not self._node.count_publishers(self._node.resolve_topic_name(self._goal_topic))
 
     @property
     def is_off(self) -> bool:
@@ -158,6 +168,9 @@ class GoalWatch:
             self._pursued, self.reached = message, False
         elif _apart_m(before, message) > _SAME_M:
             self._replaced = True
+
+    def _on_instruction(self, message: Any) -> None:
+        self.instruction = message.data
 
     def _on_distance(self, message: Any) -> None:
         self.distance_m, self._distance_at = message.data, time.monotonic()

@@ -24,6 +24,7 @@ from rlstack.nodes.command_messages import command_message, without_stamps
 from rlstack.nodes.frames import FRAME_PARAMETERS, frames_of
 from rlstack.nodes.guard_ending import GuardEnding
 from rlstack.nodes.guard_parameters import GuardLimits, guard_config, guard_parameters, leave_to_others
+from rlstack.nodes.instruction_watch import InstructionWatch
 from rlstack.nodes.kind_topics import kind_topics
 from rlstack.nodes.mode_publisher import ModePublisher
 from rlstack.nodes.parameters import Parameter
@@ -133,6 +134,7 @@ class GuardNode(GuardEnding, ManagedNode):
         self.server(Trigger, topics.ESTOP, self._on_estop)
         self.server(Trigger, topics.CLEAR_ESTOP, self._on_clear_estop)
         self.server(Trigger, topics.REST, self._on_rest)
+        self._instruction = InstructionWatch(self)
         self._live_check: str | None = None
         if self.parameters["require_live_check"]:
             self.subscriber(topics.type_of(topics.LIVE_CHECK), topics.LIVE_CHECK, self._on_live_check, "latched")
@@ -336,6 +338,8 @@ class GuardNode(GuardEnding, ManagedNode):
     def _on_arm(self, request: Any, response: Any) -> Any:
         if not self.active or self._origin_ns is None:
             response.message = "No observation has arrived yet, or the guard is not active."
+        elif request.data and self.guard.mode is CommonMode.DISARMED and (why := self._instruction.refusal):
+            response.message = why  # not of arming by itself: that is on a command, and then there is a sentence
         elif request.data:
             response.success, response.message = self._arm()
             self._shown.show(self.guard)

@@ -1,4 +1,4 @@
-"""Instructions as a policy's node receives them: from a parameter until one arrives on the topic, in known words."""
+"""Instructions as a policy's node receives them, in known words, and what it says of the one that it follows."""
 
 from __future__ import annotations
 
@@ -19,11 +19,16 @@ INSTRUCTION_PARAMETER = Parameter(
     live=True,
 )
 
+GIVEN_BY = '--instruction "{0}" or rlstack agent "arm, {0}"'
+"""How a person gives a sentence: as `rlstack up deploy` is started, or while it runs."""
+
 OnInstruction = Callable[[Array], None]
 
 
 class InstructionReceiver:
     """Receives the sentence that a policy follows; a refused one leaves the sentence before in place.
+
+    It publishes on ``instruction/active`` what the policy follows, and logs it.
 
     Args:
         node: The node (:class:`rlstack.nodes.runtime.ManagedNode`), which has :data:`INSTRUCTION_PARAMETER`.
@@ -46,8 +51,25 @@ class InstructionReceiver:
                 encoded(given)
             except ValueError as error:
                 raise UserError(f"instruction: {error}.") from error
+        self._type = topics.type_of(topics.INSTRUCTION_ACTIVE)
+        self._active = node.publisher(self._type, topics.INSTRUCTION_ACTIVE, "latched")
         for use in QUALITIES:
             node.subscriber(topics.type_of(topics.INSTRUCTION), topics.INSTRUCTION, self._hear, use)
+
+    @property
+    def awaited(self) -> str:
+        """What to do while there is no sentence yet; empty: there is one."""
+        if self.present:
+            return ""
+        said = self._text.examples[0] if self._text.examples else "..."
+        return f"waiting for an instruction: {GIVEN_BY.format(said)}"
+
+    def start(self) -> None:
+        """Follow the parameter, if it is given, and say what the policy follows or waits for."""
+        self.use_default()
+        if not self.present:
+            self._active.publish(self._type(data=""))
+            self._node.get_logger().info(self.awaited)
 
     def use_default(self) -> None:
         """Follow the parameter, which is live, unless one has arrived on the topic since it was set."""
@@ -69,7 +91,10 @@ class InstructionReceiver:
             self.refusal = f"an instruction was refused: {error}"
             self._node.warn(f"{self.refusal[0].upper()}{self.refusal[1:]}.")
             return
-        self.refusal, self.present = "", said
         for sentence in told:
             self._node.warn(f"Of the instruction '{text}', {sentence}.")
+        if said != self.present:
+            self._node.get_logger().info(f"instruction: {said}")
+        self.refusal, self.present = "", said
         self._on_instruction(signal.astype(float))
+        self._active.publish(self._type(data=said))

@@ -22,12 +22,13 @@ TOPICS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "guard": (
         ("subscribes", f"{_POLICY_COMMANDS}; {topics.ODOM} or {topics.JOINT_STATES}; {topics.SCAN} of a base"),
+        ("subscribes", f"{topics.INSTRUCTION_ACTIVE}: it arms no policy that waits for an instruction"),
         ("publishes", f"{_COMMANDS}; {topics.GUARD_MODE}, {topics.GUARD_INTERVENTIONS}"),
         ("serves", f"{topics.ARM}, {topics.ESTOP}, {topics.CLEAR_ESTOP}"),
     ),
     "policy": (
         ("subscribes", "the topics of the policy file's inputs (rlstack show FILE)"),
-        ("publishes", f"{_POLICY_COMMANDS}; {topics.LIVE_CHECK}"),
+        ("publishes", f"{_POLICY_COMMANDS}; {topics.LIVE_CHECK}; {topics.INSTRUCTION_ACTIVE}"),
         ("serves", f"{topics.POLICY_RESET}, if the policy keeps state"),
     ),
     "planner": (

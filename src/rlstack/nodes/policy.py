@@ -153,7 +153,7 @@ class PolicyNode(ManagedNode):
         self._use_default_goal()
         self.every(_GOAL_PERIOD_S, self._use_default_goal)  # its parameters are live
         if self._instructions is not None:
-            self._instructions.use_default()
+            self._instructions.start()
             self.every(_GOAL_PERIOD_S, self._instructions.use_default)
         self._goals.start()
         self.every(GOAL_TOPICS_PERIOD_S, self._publish_goal)
@@ -191,18 +191,18 @@ class PolicyNode(ManagedNode):
         if self._progress is not None:
             figures["goal"] = self._progress.status
             warning = warning or self._progress.warning
-        refused = self._goals.warning
+        refused, told = self._goals.warning, ""
         if self._instructions is not None:
-            figures["instruction"] = self._instructions.present
+            figures["instruction"], told = self._instructions.present, self._instructions.awaited
             refused = refused or self._instructions.refusal
         if self._planning is not None:
             planned = self._planning.counts
             figures |= {"plans": planned.plans, "steps without a plan": planned.late}
             figures["planning ms"] = round(planned.latency_ms, 1)
             warning = warning or self._planning.warning
-        missing = sorted(self._loop.missing)
-        warning = refused or (f"waiting for {', '.join(missing)}" if missing else warning)
-        return warning, figures
+        if missing := sorted(self._loop.missing - {topics.INSTRUCTION}):
+            told = f"waiting for {', '.join(missing)}"
+        return refused or told or warning, figures
 
     def _load(self) -> tuple[Any, RobotSpec]:
         """Return the policy to step, and the robot that it is for."""

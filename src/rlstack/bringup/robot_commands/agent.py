@@ -93,7 +93,7 @@ def _unheard(link: RobotLink) -> str:
     if not link.watch.mode:
         return "its guard does not say its mode (guard/mode)"
     if not link.ready:
-        return "nothing says which goal it pursues (goal/active); does its policy node run?"
+        return "nothing says which goal it pursues (goal/active): see whether its policy node runs"
     return "its observations do not arrive"
 
 
@@ -111,6 +111,7 @@ def deployed_abilities(
     Raises:
         UserError: Its guard or policy node does not answer, or their files are not on this machine.
     """
+    client.until(lambda: _asked(client, robot, "guard"), FOUND_WITHIN_S)
     (file,) = _parameters(client, robot, "guard", ("robot",)) or ("",)
     if not file:
         raise UserError(f"{shown(robot)}: its guard does not say which robot it guards (its parameter 'robot').")
@@ -122,6 +123,7 @@ def deployed_abilities(
         limits = limits.changed(tuple(low), tuple(high))
     contract, planner = None, ""
     if not policy:
+        client.until(lambda: _asked(client, robot, "policy") or _asked(client, robot, "planner"), FOUND_WITHIN_S)
         (policy,) = _parameters(client, robot, "policy", ("policy",)) or ("",)
     if policy:
         contract = load_policy(find_policy(policy), robot=spec).contract
@@ -134,15 +136,19 @@ def deployed_abilities(
     return spec, abilities_of(spec, contract, planner, limits, places)
 
 
+def _asked(client: RobotClient, robot: str, node: str) -> bool:
+    """Return whether one of a robot's nodes can be asked for its parameters: the graph may show it after the guard."""
+    there = client.node.get_service_names_and_types()
+    return any(name == within(robot, f"{node}/get_parameters") for name, _ in there)
+
+
 def _parameters(client: RobotClient, robot: str, node: str, names: Sequence[str]) -> list[Any]:
     """Return parameters of one of a robot's nodes; empty if it is not there, or has not all of them."""
     from rcl_interfaces.srv import GetParameters
     from rclpy.parameter import parameter_value_to_python
 
-    service = f"{node}/get_parameters"
-    there = {name for name, _ in client.node.get_service_names_and_types()}
-    if within(robot, service) not in there:
+    if not _asked(client, robot, node):
         return []
-    answer = client.call(GetParameters, robot, service, names=list(names))
+    answer = client.call(GetParameters, robot, f"{node}/get_parameters", names=list(names))
     values = [] if answer is None else [parameter_value_to_python(value) for value in answer.values]
     return values if len(values) == len(names) else []

@@ -47,7 +47,8 @@ class Goto:
         with RobotClient() as client:
             (robot,) = client.choose((self.robot,) if self.robot else ())
             name, watch = shown(robot), GoalWatch(client.node, within(robot, ""))
-            if not client.until(lambda: watch.heard, FOUND_WITHIN_S):
+            client.until(lambda: watch.heard or watch.only_instructed, FOUND_WITHIN_S)
+            if not watch.heard:
                 return _complain(name, _unheard(watch))
             if watch.is_off:
                 return _complain(name, f"nothing was sent: {watch.taken_over}; {REMEDIES[watch.mode]}")
@@ -98,7 +99,11 @@ class Goto:
 def _unheard(watch: GoalWatch) -> str:
     if not watch.mode:
         return f"its guard does not say its mode ({topics.GUARD_MODE})"
-    return f"nothing was sent: nothing says which goal it pursues ({topics.GOAL_ACTIVE}); does its policy node run?"
+    if watch.only_instructed:
+        return 'nothing was sent: its policy takes no goals, but instructions: rlstack agent "..."'
+    return (
+        f"nothing was sent: nothing says which goal it pursues ({topics.GOAL_ACTIVE}): see whether its policy node runs"
+    )
 
 
 def _advice(watch: GoalWatch, outcome: Outcome) -> str:

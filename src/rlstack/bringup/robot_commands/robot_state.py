@@ -26,6 +26,7 @@ REMEDIES = {
     _ESTOP: "`rlstack estop --clear`, then `rlstack arm`",
 }
 """What to do, by the guard's mode."""
+INSTRUCT = 'say what it is to do: `rlstack agent "arm, ..."`'
 TAKEN_OVER = (
     "a policy that was only late commands again by itself; otherwise, once the robot stands, `rlstack disarm` and"
     " `rlstack arm`"
@@ -48,6 +49,7 @@ class RobotState:
         battery: voltage_v and percentage, 0 to 1.
         policy: Its name, and sha256 of its file.
         goal: Position x, y, z that it pursues, m in ``odom``.
+        instruction: What a policy that takes instructions follows; empty: it waits for one; None: it takes none.
         distance_m: Its distance from there.
         reached: Whether it is there.
         publishers: The nodes that publish a command or observation topic which should have one publisher, if several.
@@ -66,6 +68,7 @@ class RobotState:
     battery: dict[str, float] = field(default_factory=dict)
     policy: dict[str, str] = field(default_factory=dict)
     goal: tuple[float, float, float] | None = None
+    instruction: str | None = None
     distance_m: float | None = None
     reached: bool = False
     publishers: dict[str, list[str]] = field(default_factory=dict)
@@ -109,6 +112,8 @@ class RobotListener:
         warned = {n: s.message for n, s in self._diagnostics.items() if s.level != b"\x00" and s.message}
         role_off = watch.mode in OFF
         todo = REMEDIES.get(watch.mode, "" if watch.mode == "policy" or "guard" not in warned else TAKEN_OVER)
+        if watch.instruction == "" and watch.mode != _ESTOP:
+            todo = INSTRUCT
         return RobotState(
             robot=guard.get("robot", ""),
             kind=guard.get("kind", ""),
@@ -121,6 +126,7 @@ class RobotListener:
             battery={} if self._battery is None else _known(self._battery),
             policy={key: policy[key] for key in ("policy", "planner", "sha256") if key in policy},
             goal=None if goal is None else (goal.x, goal.y, goal.z),
+            instruction=watch.instruction,
             distance_m=None if math.isnan(watch.distance_m) else watch.distance_m,
             reached=watch.reached,
             publishers=self._several_publishers(),
@@ -190,7 +196,7 @@ def describe(robot: str, state: RobotState) -> str:
     title = shown(robot) + (f" ({state.robot}, {state.kind})" if state.robot else "")
     seen = state.observations
     age = "" if seen.get("age_s") is None else f", {1e3 * seen['age_s']:.0f} ms old"
-    goal = "none"
+    goal = "none" if state.instruction is None else ""
     if state.goal is not None:
         goal = " ".join(f"{x:.2f}" for x in state.goal) + " m"
         goal += "" if state.distance_m is None else f", {state.distance_m:.3f} m away"
@@ -204,6 +210,7 @@ def describe(robot: str, state: RobotState) -> str:
         ("battery", _battery_text(state.battery)),
         ("policy", ", ".join(f"{key} {value}" if key == "sha256" else value for key, value in state.policy.items())),
         ("goal", goal),
+        ("instruction", "none yet" if state.instruction == "" else state.instruction or ""),
         *(("publishers", f"{topic} has {len(who)}: {', '.join(who)}") for topic, who in state.publishers.items()),
         *(("malformed", f"{count} on {where}") for where, count in state.malformed.items()),
         *(("warning", f"{node}: {text}") for node, text in state.warnings.items()),
