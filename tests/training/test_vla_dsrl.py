@@ -100,28 +100,6 @@ def test_policy_and_its_file_are_the_flow_with_the_chosen_noise(each_step: bool,
     assert not np.allclose(command, frozen.step(inputs)["joint_target"], atol=1e-4)
 
 
-def test_goes_on_from_a_policy_file(run: str, tmp_path: Path) -> None:
-    one = VLADSRL(replace(DSRL, pretrained=run), environment(1))
-    one.open(tmp_path)
-    with torch.no_grad():  # unlike what a new network begins with
-        for weight in one.policy.parameters():
-            weight.mul_(1.3).add_(0.01)
-        one.policy.normalise_by(*(100.0 * torch.rand(4, *shape) for shape in ((19,), (1, 16, 16, 3), (3,))))
-    graph = PolicyGraph(TASK.pipeline(PANDA), one.policy, TASK.inputs)
-    contract = make_contract("words", "table_push", TASK, PANDA, graph, training={}, evaluation={})
-    file = tmp_path / "policy.onnx"
-    write_policy(to_onnx(graph, contract), contract, file)
-    other = VLADSRL(replace(DSRL, pretrained=str(file)), environment(1))
-    other.load_pretrained()
-    unused = {"head.noise.weight", "head.noise.bias"}  # of samples of other algorithms
-    for name, weight in one.policy.state_dict().items():
-        if name not in unused:
-            assert torch.equal(weight, other.policy.state_dict()[name]), name
-    for given, why in ((replace(DSRL, chunk=3), "chunk"), (replace(DSRL, network=replace(SMALL, points=6)), "network")):
-        with pytest.raises(UserError, match=rf"policy.onnx does not fit: it.* another {why}"):
-            VLADSRL(replace(given, pretrained=str(file)), environment(1)).load_pretrained()
-
-
 def test_refuses_heads_without_noise(run: str) -> None:
     for head in ("tokens", "regression"):
         settings: Any = replace(DSRL, head=head, pretrained=run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,9 @@ large steps, which would undo it, and no easy starts."""
 
 _NETWORK = ("network", "hidden", "critic_hidden", "gru_width", "member_width", "memory", "activation", "critics")
 """Algorithms' settings that define the networks."""
+
+_SETTING = "pretrained"
+"""Setting of algorithms that say what they go on from by themselves."""
 
 _FOLDED = ("mean", "scale")
 """Normalisation, which a policy file has in its first layer."""
@@ -151,9 +155,14 @@ def read_origin(given: str, algorithm: str) -> Origin:
         UserError: It does not exist or cannot be read, the algorithm cannot start from weights, or the weights cannot
             be told from the file.
     """
-    kinds = [name for name in ALGORITHMS.names() if getattr(ALGORITHMS.load(name), "fine_tunes", "")]
     fine_tunes = getattr(ALGORITHMS.load(algorithm), "fine_tunes", "")
     if not fine_tunes:
+        if _SETTING in {one.name for one in dataclasses.fields(ALGORITHMS.load(algorithm).Settings)}:
+            raise UserError(
+                f"--from: {algorithm} goes on from another run by a setting of its own: give"
+                f" --algorithm-settings.{_SETTING} {given} in its place."
+            )
+        kinds = [name for name in ALGORITHMS.names() if getattr(ALGORITHMS.load(name), "fine_tunes", "")]
         raise UserError(
             f"--from: the algorithm {algorithm} cannot start from another run's weights; these can: {', '.join(kinds)}."
         )

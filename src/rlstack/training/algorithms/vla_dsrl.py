@@ -62,6 +62,7 @@ class VLADSRL(FineTuning):
 
     Settings = VLADSRLSettings
     changeable = (*CHANGEABLE, "updates")
+    heads = ("flow",)
 
     def __init__(self, settings: VLADSRLSettings, environment: LearningEnvironment) -> None:
         super().__init__(settings, environment, "vla_dsrl", 1.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast, get_args
 
 import torch
 
@@ -17,11 +17,15 @@ from rlstack.tasks.core.learning_environment import LearningEnvironment
 from rlstack.training.algorithm import Actor
 from rlstack.training.language.actor import LanguageActor, PolicySettings, layout_of
 from rlstack.training.language.file_weights import weights_of_file
+from rlstack.training.language.heads import HeadName
+from rlstack.training.language.predecessor import WHERE, Predecessor, first_run, recipe_in
 from rlstack.training.language.rollouts import Rollouts, check_sparse
 from rlstack.training.run_folder import load_checkpoint
 
 _CELLS = ".where.grid"
 """Where the cells of maps are: no weights, but what follows from settings, by which maps may become finer."""
+_CODES = "tokeniser.codes"
+"""The vocabulary's words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +56,8 @@ class FineTuning:
     """
 
     needs_gradients = False
+    heads: ClassVar[tuple[str, ...]] = get_args(HeadName)
+    """Heads that it can go on with."""
 
     def __init__(
         self,
@@ -88,12 +94,12 @@ class FineTuning:
         """Load the policy to go on from, unless one is loaded.
 
         Raises:
-            UserError: No run is named, or its policy is missing or of another size or vocabulary.
+            UserError: No run is named, or its policy is missing, or of another robot, size or vocabulary.
         """
         if not self._loaded:
             whole = self.policy.settings.checkpoint
             if self._pretrained or not (whole.folder and whole.statistics == "checkpoint"):
-                self.policy.load_state_dict(_weights_of(self._pretrained, self.policy, self.environment))
+                self.policy.load_state_dict(_weights_of(self._pretrained, self.policy, self.environment, self.heads))
             self._loaded = True
             self.refer()
 
@@ -124,38 +130,39 @@ class FineTuning:
             self.environment.render(False)
 
 
-def _weights_of(pretrained: str, policy: LanguageActor, environment: Any) -> dict[str, Any]:
+def _weights_of(pretrained: str, policy: LanguageActor, environment: Any, heads: tuple[str, ...]) -> dict[str, Any]:
     """Return the weights of a policy file, of a run's best policy, or of its latest if it has evaluated none.
 
     Raises:
-        UserError: No run is named, or its policy is missing or does not fit.
+        UserError: No run is named, or its policy is missing, of another robot or does not fit.
     """
-    where = "algorithm_settings: pretrained:"
     if not pretrained:
         raise UserError(
-            f"{where} is empty: name the folder of a run of vla_sft on this task, such as runs/table_push-001. A"
-            " checkpoint without such a run needs its own statistics (checkpoint: {statistics: checkpoint})."
+            f"{WHERE} is empty: name the folder of a run on this task, such as runs/table_push-001, or a policy file;"
+            f" {first_run(environment, policy.settings.head)}. A checkpoint without such a run needs its own statistics"
+            " (checkpoint: {statistics: checkpoint})."
         )
-    if Path(pretrained).is_file():
-        return weights_of_file(Path(pretrained), policy, environment)
-    state = load_checkpoint(Path(pretrained))
+    path = Path(pretrained)
+    if path.is_file():
+        return weights_of_file(path, policy, environment, heads)
+    before = Predecessor(path, recipe_in(path, environment, policy.settings.head), environment, policy, heads)
+    before.check_robot()
+    state = load_checkpoint(path)
     learned = state["algorithm"]
     best = state.get("best") or {}
     weights: dict[str, Any] = best.get("actor") or learned.get("actor") or learned.get("learner", {}).get("actor", {})
     own = policy.state_dict()
     weights = {**weights, **{name: own[name] for name in own if name.endswith(_CELLS) and name in weights}}
     held, wanted = ({n: tuple(t.shape) for n, t in one.items()} for one in (weights, own))
-    if "tokeniser.codes" not in held:
-        raise UserError(f"{where} {pretrained} has no policy with an instruction: name a run of vla_sft.")
-    codes = own["tokeniser.codes"]
-    if held["tokeniser.codes"] != wanted["tokeniser.codes"] or not torch.equal(weights["tokeniser.codes"], codes):
-        raise UserError(f"{where} {pretrained} has another vocabulary than this task: train with vla_sft on it first.")
+    if _CODES not in held:
+        raise before.misfit("it has no policy with an instruction")
     different = sorted(name for name in {**held, **wanted} if held.get(name) != wanted.get(name))
+    if _CODES in different or not torch.equal(weights[_CODES], own[_CODES]):
+        raise before.misfit("it has another vocabulary than this task")
     if different:
         name = different[0]
-        raise UserError(
-            f"{where} {pretrained} does not fit: {len(different)} tensors differ, first '{name}', which is"
-            f" {held.get(name, 'missing')} there and {wanted.get(name, 'missing')} here. Give network, head, bins,"
-            " chunk and checkpoint as in its recipe, and the same robot and cameras."
+        raise before.misfit(
+            f"{len(different)} tensors differ, first '{name}', which is {held.get(name, 'missing')} there and"
+            f" {wanted.get(name, 'missing')} here"
         )
     return weights
