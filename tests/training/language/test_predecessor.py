@@ -90,8 +90,8 @@ SEEING: Any = {"head": "regression", "network": SIGHTED}
     ("algorithm", "settings", "before", "after"),
     [
         (VLAPPO, VLAPPOSettings(**EYES), TASK, SHIFTED),
-        (VLARejection, VLARejectionSettings(**SEEING), TASK, SHIFTED),
-        (VLADSRL, VLADSRLSettings(network=SIGHTED, hidden=(16,)), TASK, SHIFTED),
+        pytest.param(VLARejection, VLARejectionSettings(**SEEING), TASK, SHIFTED, marks=pytest.mark.slow),
+        pytest.param(VLADSRL, VLADSRLSettings(network=SIGHTED, hidden=(16,)), TASK, SHIFTED, marks=pytest.mark.slow),
         pytest.param(VLAGRPO, VLAGRPOSettings(**EYES, group=2), TASK, SHIFTED, marks=pytest.mark.slow),
         pytest.param(VLADAgger, VLADAggerSettings(**SEEING), TASK, TASK, marks=pytest.mark.slow),
         pytest.param(VLADAgger, VLADAggerSettings(**SEEING), SHIFTED, TASK, marks=pytest.mark.slow),
