@@ -98,6 +98,7 @@ def test_a_goal_is_for_a_policy_that_goes_to_one(tmp_path: Path) -> None:
     assert checked_deployment(robot="turtlebot3_burger", driver="dwa", goal=(1.0, 0.0, 0.0)).pursues_goals
 
 
+@pytest.mark.slow  # a whole deployment
 @pytest.mark.integration
 def test_a_policy_that_has_no_sentence_yet_says_so_and_how_to_give_it_one(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]

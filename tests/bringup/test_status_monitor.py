@@ -28,6 +28,7 @@ class World:
         self.odom = self.sender(topics.ODOM, "sensor_out")
         self.distance = self.sender(topics.GOAL_DISTANCE, "event")
         self.mode = self.sender(topics.GUARD_MODE, "latched")
+        self.instruction = self.sender(topics.INSTRUCTION_ACTIVE, "latched")
         self.stamp_ns = 5 * 10**9
 
     def sender(self, topic: str, use: topics.Quality) -> Any:
@@ -84,6 +85,15 @@ def test_the_distance_is_the_published_one_and_the_time_that_of_the_observations
     world.observe()
     assert world.monitor.line() == "   1.0 s  policy"
     assert "Distance from the goal: not known at the end, 0.500 m mean" in world.monitor.summaries()["cf"].text()
+
+
+def test_a_policy_that_waits_for_a_sentence_is_shown_to_wait(world: World) -> None:
+    world.observe()
+    world.says(world.instruction, topics.INSTRUCTION_ACTIVE, "")
+    world.says(world.mode, topics.GUARD_MODE, "disarmed")
+    assert world.monitor.line() == "   0.0 s  disarmed  waiting for an instruction"
+    world.says(world.instruction, topics.INSTRUCTION_ACTIVE, "push the red block")
+    assert world.monitor.line() == "   0.0 s  disarmed"
 
 
 def test_a_dry_run_shows_what_would_be_sent() -> None:
