@@ -19,7 +19,8 @@ from rlstack.errors import UserError
 from rlstack.progress import working
 
 _SERVE = Path(__file__).with_name("serve.py")
-_ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "LP_NUM_THREADS")}
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "LP_NUM_THREADS": "0"}
+"""Mesa renders in the thread that asks: threads of its own corrupt the heap, see rlstack.sim.mujoco_renderer."""
 
 
 @dataclass(frozen=True)

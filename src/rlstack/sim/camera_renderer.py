@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -56,8 +55,6 @@ class CameraRenderer:
         self._model, self._data = model, mujoco.MjData(model)
         self._floor = int(model.geom("floor").id)
         self._tables = [int(model.material(f"table {k}").id) for k in range(TABLES)]
-        # Mesa's software renderer: for such small images its threads cost more than they save
-        os.environ.setdefault("LP_NUM_THREADS", "1")
         self._renderer = Renderer(mujoco, model, self._data)
 
     def close(self) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -107,6 +109,13 @@ def test_a_look_changes_the_picture_and_the_same_look_does_not(eyes: ArmCameraRe
     assert eyes.render(at, HALF, RED, shadowed, 0, 1).mean() < first.mean()
     moved = replace(looks(), shift=np.full((1, 2, 3), 0.05))
     assert not np.array_equal(first, eyes.render(at, HALF, RED, moved, 0, 1))
+
+
+@pytest.mark.skipif(os.environ.get("LP_NUM_THREADS", "0") != "0", reason="LP_NUM_THREADS asks for threads")
+def test_mesa_has_no_threads_of_its_own_which_would_corrupt_the_heap(eyes: ArmCameraRenderer) -> None:
+    eyes.render(state([0.5, 0.0, 0.02]), HALF, RED, looks(), 0, 0)
+    names = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
+    assert names and not [name for name in names if name.startswith("llvmpipe")]
 
 
 def test_eyes_that_are_closed_or_forgotten_leave_others_their_sight(eyes: ArmCameraRenderer) -> None:
