@@ -32,6 +32,7 @@ from rlstack.training.algorithms.vla_sft import VLASFT, VLASFTSettings
 from rlstack.training.export import PolicyGraph, TorchPolicy, export_policy, make_contract
 from rlstack.training.language import corrections, demonstrations
 from rlstack.training.language.actor import Seen
+from rlstack.training.language.checkpoints.opening import CheckpointSettings
 from rlstack.training.language.network import NetworkSettings
 from rlstack.training.language.supervised import Known, Lesson
 from rlstack.training.recipe import load_recipe
@@ -106,8 +107,6 @@ def test_starts_of_trials_teach_where_things_are_and_no_action(tmp_path: Path) -
     assert one.iterate(0.5).scalars.keys() == {f"loss/{name}" for name in LOSSES}
     demonstrations.record_stills(one.environment, one.policy, stills, 9)  # they are there
     assert len(demonstrations.ChunkReplay([stills], one.policy)) == len(replay)
-    with pytest.raises(ValueError, match="stills"):
-        replace(SFT, stills=9, labels=0.0)
 
 
 def test_learns_what_demo_record_writes(tmp_path: Path) -> None:
@@ -128,8 +127,6 @@ def test_learns_what_demo_record_writes(tmp_path: Path) -> None:
     assert np.array_equal(shown.images(np.arange(len(shown)))[:, 0].numpy(), images)
     assert (shown.tokens[0] > 1.0).sum() >= 3
     assert np.isfinite(one.iterate(0.5).scalars["loss/actions"])
-    with pytest.raises(ValueError, match="labels: 1 is not allowed with dataset"):
-        replace(settings, labels=1.0)
 
     # the same as a bag
     write_bag(tmp_path / "bags" / "one", Dataset(tmp_path / "shown"), 0)
@@ -420,6 +417,23 @@ def test_refuses_to_tell_what_a_network_does_not_see_or_a_task_does_not_know() -
         VLAGRPOSettings(blind=1.0)
     with pytest.raises(ValueError, match="told: 1 is not allowed with accumulated: 2: set it to 1"):
         VLASFTSettings(told=1, accumulated=2)
+
+
+def test_says_at_once_what_teaches_nothing_without_labels() -> None:
+    settings = load_recipe("table_push").algorithm_settings
+    off = [f"--algorithm-settings.{name} 0" for name in ("labels", "stills", "told", "network.looks")]
+    told = r"labels: 3, stills: 16000, told: 6, network.looks: 3 is not allowed with dataset, .*: give "
+    with pytest.raises(ValueError, match=told + " ".join(off) + r"\."):
+        replace(settings, dataset=("shown",))
+    with pytest.raises(ValueError, match=r"not allowed with labels: 0, .*: give " + " ".join(off[1:]) + ", or labels"):
+        replace(settings, labels=0.0)
+    with pytest.raises(ValueError, match=r"places: 0 is not allowed with network.looks: 3: .*Set places above 0"):
+        replace(settings, places=0.0)
+    blind = replace(settings.network, looks=0)
+    replace(settings, dataset=("shown",), labels=0.0, stills=0, told=0, network=blind)
+    replace(settings, labels=0.0, stills=0, told=0, network=blind)
+    replace(settings, dataset=("shown",), told=0, checkpoint=CheckpointSettings(folder="smolvla"))
+    VLADAggerSettings(labels=0.0, network=settings.network)  # it goes on from a policy that sees
 
 
 def test_groups_begin_alike() -> None:

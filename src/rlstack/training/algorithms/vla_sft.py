@@ -71,16 +71,31 @@ class VLASFTSettings(SupervisedSettings):
 
     def __post_init__(self) -> None:
         parts_of(self.dataset)
-        if self.dataset and self.labels and not self.checkpoint.folder:
+        by_labels = {"stills": self.stills, "told": self.told, "network.looks": self.network.looks}
+        if self.checkpoint.folder:  # its network learns from actions alone, whatever the labels
+            by_labels = {"told": self.told}
+        elif self.dataset:
+            by_labels = {"labels": self.labels, **by_labels}
+        if self.dataset:
+            _check_none(by_labels, "dataset, in whose frames nobody knows where things are")
+        elif not self.labels:
+            _check_none(by_labels, "labels: 0, from which alone they learn", ", or labels above 0")
+        elif self.network.looks and not (self.places or self.checkpoint.folder):
             raise ValueError(
-                f"labels: {self.labels:g} is not allowed with dataset: its frames lack the object's place: set it to 0."
+                f"places: 0 is not allowed with network.looks: {self.network.looks}: nothing else teaches such a"
+                " network to see. Set places above 0, such as 1, or network.looks to 0."
             )
-        if self.stills and not self.labels:
-            raise ValueError(f"stills: {self.stills} is not allowed with labels: 0, which are all that they teach.")
         if self.told and self.accumulated > 1:
             raise ValueError(f"told: {self.told} is not allowed with accumulated: {self.accumulated}: set it to 1.")
-        if self.told and self.dataset:
-            raise ValueError(f"told: {self.told} is not allowed with dataset, in which nobody knows where things are.")
+
+
+def _check_none(settings: dict[str, float], what: str, instead: str = "") -> None:
+    """Raise ``ValueError`` if some settings are not 0, with the options that set all of them to 0."""
+    some = {name: number for name, number in settings.items() if number}
+    if some:
+        told = ", ".join(f"{name}: {number:g}" for name, number in some.items())
+        options = " ".join(f"--algorithm-settings.{name} 0" for name in some)
+        raise ValueError(f"{told} is not allowed with {what}: give {options}{instead}.")
 
 
 class VLASFT:
