@@ -7,6 +7,7 @@ The policy plans chunks of actions (Zhao et al., arXiv 2304.13705) as tokens, by
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,7 @@ class VLASFTSettings(SupervisedSettings):
 
     def __post_init__(self) -> None:
         parts_of(self.dataset)
-        by_labels = {"stills": self.stills, "told": self.told, "network.looks": self.network.looks}
+        by_labels: dict[str, float] = {"stills": self.stills, "told": self.told, "network.looks": self.network.looks}
         if self.checkpoint.folder:  # its network learns from actions alone, whatever the labels
             by_labels = {"told": self.told}
         elif self.dataset:
@@ -89,7 +90,7 @@ class VLASFTSettings(SupervisedSettings):
             raise ValueError(f"told: {self.told} is not allowed with accumulated: {self.accumulated}: set it to 1.")
 
 
-def _check_none(settings: dict[str, float], what: str, instead: str = "") -> None:
+def _check_none(settings: Mapping[str, float], what: str, instead: str = "") -> None:
     """Raise ``ValueError`` if some settings are not 0, with the options that set all of them to 0."""
     some = {name: number for name, number in settings.items() if number}
     if some:
