@@ -126,7 +126,11 @@ def test_learns_what_demo_record_writes(tmp_path: Path) -> None:
     images = np.stack([np.asarray(image) for image in frames["observation.images.scene"]])
     assert np.array_equal(shown.images(np.arange(len(shown)))[:, 0].numpy(), images)
     assert (shown.tokens[0] > 1.0).sum() >= 3
+    assert one.policy.grounded is not None
+    eyes = [*one.policy.grounded.eyes.parameters()]
+    before = [weight.detach().clone() for weight in eyes]
     assert np.isfinite(one.iterate(0.5).scalars["loss/actions"])
+    assert not any(torch.equal(a, b) for a, b in zip(before, eyes)), "actions alone teach to see"
 
     # the same as a bag
     write_bag(tmp_path / "bags" / "one", Dataset(tmp_path / "shown"), 0)
