@@ -38,7 +38,7 @@ SUCCESS = "next.success"
 _SLACK = 0.1
 """Share of a joint's range that a recording may lie beyond it, by calibration."""
 _PUSHED = 0.01
-"""The same, rad or m, where that is more: in table_push a block pushes the fingers of a closed gripper 6 mm beyond 0."""
+"""The same, rad or m, where that is more: a block of table_push pushes fingers of a closed gripper 6 mm beyond 0."""
 _ROUNDING = 1e-3
 """Relative difference between frames and their stated range that float32 and text explain."""
 
