@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -121,6 +121,13 @@ PPO = VLAPPOSettings(head="regression", network=SIGHTED)
 @cache
 def robots() -> Any:
     return environment(1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_robots_left() -> Iterator[None]:
+    """Release their renderer before Python shuts down."""
+    yield
+    robots.cache_clear()
 
 
 def opened(pretrained: Path | str, settings: Any = PPO, algorithm: Any = VLAPPO) -> None:
