@@ -1,4 +1,4 @@
-"""The reinforcement stage of the Meta-World benchmark: the supervised policy goes on by PPO, from success alone.
+"""The reinforcement stage of the Meta-World benchmark: the supervised policy goes on by PPO, from success and progress.
 
 It must not harm the tasks that are learned already. What the policy sees stays fixed; each update also repeats
 demonstrations of all tasks; tasks are left out that always succeed; and the policy that is kept is the best,
@@ -34,9 +34,9 @@ from rlstack.training.run_folder import save_state
 REINFORCED = "reinforced.pt"
 """File of policies, critic and optimisers."""
 
-SETTINGS = ProximalSettings(rollout=64, batch=128, epochs=4, temperature=0.7, warm_up=1, head_rate=1.0)
-"""Settings of PPO. An iteration is a bit longer than the longest episode; samples stray by 7 mm in a chunk. The head is
-that of all tasks, so that it learns no faster than the rest."""
+SETTINGS = ProximalSettings(rollout=256, batch=256, epochs=4, temperature=0.7, warm_up=1, head_rate=1.0, progress=0.3)
+"""Settings of PPO. An iteration has 10 episodes or more of each task: with 3, policies learn nothing. Samples stray by
+7 mm in a chunk. The head is that of all tasks, so that it learns no faster than the rest."""
 
 _ANCHOR, _SHOWN, _SHOWN_TOGETHER = 1.0, 64, 6000
 """Weight of the loss on demonstrations in each update, how many chunks it is of, and of how many they are drawn."""
