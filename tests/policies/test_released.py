@@ -24,6 +24,7 @@ def share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "batch": {"success": 1.0, "asked": asked},
         "mujoco (topics)": {"success": 0.97, "asked": asked},
         "batch, other maps": {"success": 0.28, "asked": {}},  # not judged
+        "batch, no instruction": {"success": 0.0, "asked": {"success": 0.1}},  # at most
     }
     record = {"robot": "crazyflie", "passed": True, "backends": columns, "reality": {"axes": axes}}
     write_json(folder / "policies" / "mine" / "verify.json", record)

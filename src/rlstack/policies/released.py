@@ -87,11 +87,13 @@ class Released:
 
     @property
     def success(self) -> dict[str, float]:
-        """Success, 0 to 1, in each judged column."""
+        """Success, 0 to 1, in each judged column that asks for success."""
         columns = self.record.get("backends")
         entries = columns.items() if isinstance(columns, dict) else ()
         # a column without bounds, such as maps of kinds that were not trained on, is only shown
-        shares = {name: e.get("success") for name, e in entries if isinstance(e, dict) and e.get("asked") != {}}
+        shares = {
+            name: e.get("success") for name, e in entries if isinstance(e, dict) and _asks_success(e.get("asked"))
+        }
         return {name: share for name, share in shares.items() if isinstance(share, float)}
 
     @property
@@ -103,6 +105,14 @@ class Released:
     def margins(self) -> dict[str, float]:
         """Its measured margins by axis."""
         return margins_of(self.record)
+
+
+def _asks_success(asked: Any) -> bool:
+    """Return whether a column's bounds ask for success, or nothing is known of them.
+
+    Without an instruction, or with another one, it is to be small: less than half is asked for, at most.
+    """
+    return asked is None or (asked != {} and asked.get("success", 1.0) >= 0.5)
 
 
 def released() -> list[Released]:
