@@ -172,7 +172,7 @@ def test_says_what_does_not_fit_and_which_run_does(run: Path, tmp_path: Path) ->
     for given, settings, told in (
         (suite, PPO, rf"suite is of table_suite, and this is table_push: {begin}`"),
         ("gone", PPO, rf"pretrained: gone does not exist: name a run's folder or a policy file, or {begin}`"),
-        ("arm_reach", PPO, rf"arm_reach is the name of a released policy: name a run's .* or {begin}`"),
+        ("arm_reach", PPO, rf"arm_reach.policy.onnx is of arm_reach, and this is table_push: {begin}`"),
         (tmp_path / "empty", PPO, rf"empty has no checkpoint.pt, so that it is no run's folder: .* or {begin}`"),
         (tmp_path / "exported", PPO, r"has no checkpoint.pt.*: name its policy file, .*exported/policy.onnx"),
         (

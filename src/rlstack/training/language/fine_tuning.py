@@ -10,6 +10,7 @@ from typing import Any, ClassVar, cast, get_args
 import torch
 
 from rlstack.errors import UserError
+from rlstack.policies.released import released_policies
 from rlstack.schema import value
 from rlstack.tasks.core.chunk_environment import ChunkEnvironment
 from rlstack.tasks.core.curriculum import SuccessCurriculum
@@ -131,7 +132,7 @@ class FineTuning:
 
 
 def _weights_of(pretrained: str, policy: LanguageActor, environment: Any, heads: tuple[str, ...]) -> dict[str, Any]:
-    """Return the weights of a policy file, of a run's best policy, or of its latest if it has evaluated none.
+    """Return the weights of a policy file, which may be a released one's name, of a run's best policy, or of its latest.
 
     Raises:
         UserError: No run is named, or its policy is missing, of another robot or does not fit.
@@ -143,6 +144,8 @@ def _weights_of(pretrained: str, policy: LanguageActor, environment: Any, heads:
             " (checkpoint: {statistics: checkpoint})."
         )
     path = Path(pretrained)
+    if not path.exists():
+        path = released_policies().get(pretrained, path)
     if path.is_file():
         return weights_of_file(path, policy, environment, heads)
     before = Predecessor(path, recipe_in(path, environment, policy.settings.head), environment, policy, heads)

@@ -10,7 +10,6 @@ from typing import Any
 
 from rlstack import schema
 from rlstack.errors import UserError
-from rlstack.policies.released import released_policies
 from rlstack.robots import load_robot, robot_names
 from rlstack.tasks import TASKS
 from rlstack.training.language.actor import LanguageActor
@@ -139,7 +138,7 @@ def recipe_in(folder: Path, environment: Any, head: str) -> Mapping[str, Any]:
     if not (folder / CHECKPOINT).is_file():
         why = f"has no {CHECKPOINT}, so that it is no run's folder"
         if not folder.exists():
-            why = "is the name of a released policy" if str(folder) in released_policies() else "does not exist"
+            why = "does not exist"
         file = folder / POLICY
         name = (
             f"its policy file, {file}, if it is of this task" if file.is_file() else "a run's folder or a policy file"
