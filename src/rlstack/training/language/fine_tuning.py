@@ -132,7 +132,7 @@ class FineTuning:
 
 
 def _weights_of(pretrained: str, policy: LanguageActor, environment: Any, heads: tuple[str, ...]) -> dict[str, Any]:
-    """Return the weights of a policy file or a released policy's, of a run's best policy, or of its latest if there is none.
+    """Return the weights of a policy file, of a released policy, of a run's best policy, or else of its latest.
 
     Raises:
         UserError: No run is named, or its policy is missing, of another robot or does not fit.
