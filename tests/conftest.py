@@ -14,9 +14,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from tests.support.ros import Listener
 
 # The same examples in every run: whether a change may land must not depend on chance. "thorough" looks for new ones.
 # How long an example takes says nothing where many tests share a machine.
@@ -166,3 +170,13 @@ def _ros_environment(
         monkeypatch.setenv("ROS_LOG_DIR", str(tmp_path_factory.mktemp("ros_log")))
         monkeypatch.setenv("HOME", os.environ.get("HOME", tempfile.gettempdir()))
         yield
+
+
+@pytest.fixture
+def listener(_ros_environment: None) -> Iterator[Listener]:
+    """A node of the test's own, which hears what others publish and publishes to them."""
+    from tests.support.ros import Listener  # tests without ROS do not wait for rclpy
+
+    made = Listener()
+    yield made
+    made.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,13 +13,6 @@ from rlstack.interfaces.tf_messages import TfMessage, Transform, read_tf
 from tests.support.ros import Listener
 
 TRANSFORMS = [Transform("odom", "base_link", (1.5, 0.0, 0.0, 0.0, 0.0, 0.6, 0.8), 7_000_000_001)]
-
-
-@pytest.fixture
-def listener(_ros_environment: None) -> Iterator[Listener]:
-    made = Listener()
-    yield made
-    made.close()
 
 
 @pytest.fixture

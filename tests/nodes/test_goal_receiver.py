@@ -55,13 +55,6 @@ Start = Callable[..., Receiving]
 
 
 @pytest.fixture
-def listener(_ros_environment: None) -> Iterator[Listener]:
-    made = Listener()
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def start(listener: Listener) -> Iterator[Start]:
     started: list[Receiving] = []
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -25,13 +24,6 @@ ROBOT = panda()
 REST = np.array([drive.rest for drive in ROBOT.drives])
 COMMANDS = topics.POLICY_PREFIX + topics.JOINT_COMMAND
 WEIGHT = 1e-5
-
-
-@pytest.fixture
-def listener(_ros_environment: None) -> Iterator[Listener]:
-    made = Listener()
-    yield made
-    made.close()
 
 
 def target(text: str) -> float:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from rlstack.interfaces import topics
@@ -16,13 +14,6 @@ pytestmark = pytest.mark.integration
 
 class Guard(ManagedNode):
     NAME = "guard"
-
-
-@pytest.fixture
-def listener(_ros_environment: None) -> Iterator[Listener]:
-    made = Listener()
-    yield made
-    made.close()
 
 
 def test_arming_is_refused_while_a_policy_that_is_there_waits_for_its_sentence(listener: Listener) -> None:

@@ -130,7 +130,7 @@ class Renderer:
 
 def _gl_context(width: int, height: int) -> Any:
     # Mesa's software renderer frees a fence that a thread of its own is still unlocking, which corrupts the heap
-    # (lp_fence_signalled looks at it without the lock): without such threads it cannot, and small images are cheaper
+    # (lp_fence_signalled looks at it without the lock): without such threads it cannot, and small images cost as much
     os.environ.setdefault("LP_NUM_THREADS", "0")
     wanted = os.environ.get("MUJOCO_GL", "").lower()
     if not wanted:

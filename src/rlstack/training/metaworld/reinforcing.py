@@ -35,7 +35,7 @@ REINFORCED = "reinforced.pt"
 """File of policies, critic and optimisers."""
 
 SETTINGS = ProximalSettings(rollout=256, batch=256, epochs=4, temperature=0.7, warm_up=1, head_rate=1.0, progress=0.3)
-"""Settings of PPO. An iteration has 10 episodes or more of each task: with 3, policies learn nothing. Samples stray by
+"""Settings of PPO. An iteration has 10 episodes or more of each task: with 3, no gain was seen. Samples stray by
 7 mm in a chunk. The head is that of all tasks, so that it learns no faster than the rest."""
 
 _ANCHOR, _SHOWN, _SHOWN_TOGETHER = 1.0, 64, 6000
