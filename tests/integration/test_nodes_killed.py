@@ -33,7 +33,8 @@ def flight(hover_policy: Path, listener: Listener) -> Iterator[dict[str, NodePro
         NodeProcess("policy", policy=hover_policy, goal_position="[0.0, 0.0, 1.0]", stale_after_periods=20.0),
     ) as processes:
         for _ in range(5):
-            listener.until(lambda: modes and modes[-1].data == "policy", "the policy's flight")
+            # who has found the guard may not have found the robot yet
+            listener.until(lambda: odometry and modes and modes[-1].data == "policy", "the policy's flight")
             listener.spin(1.0)
             if modes[-1].data == "policy" and 0.8 < heights(odometry)[-1] < 1.2:
                 break
@@ -88,7 +89,7 @@ def test_in_lock_step_the_flight_goes_on_without_the_policy(hover_policy: Path, 
         NodeProcess("guard", auto_arm=True, lock_step=True, policy_timeout_s=0.5),
         NodeProcess("policy", policy=hover_policy, goal_position="[0.0, 0.0, 1.0]", lock_step=True),
     ) as processes:
-        listener.until(lambda: odometry and odometry[-1].header.stamp.sec >= 1, "the policy's flight")
+        listener.until(lambda: modes and odometry and odometry[-1].header.stamp.sec >= 1, "the policy's flight")
         processes["policy"].signal(signal.SIGKILL)
         listener.until(lambda: modes[-1].data == "disarmed", "the landing")
         assert [mode.data for mode in modes][-4:] == ["policy", "hover", "land", "disarmed"]
