@@ -119,7 +119,7 @@ def test_workers_see_and_judge_by_what_the_run_has_learned(tmp_path: Path, monke
     settings = settings_of(made, tmp_path, apart=True, workers=2, hindsight=0.0, rollout=8)
     alone = replace(settings, apart=False, workers=0, cloned="")
     pool = Inside(lambda plan: HILSERLCamera(alone, robots(2, plan.seed % 1000)))
-    monkeypatch.setattr(rollout_fleet, "LocalPool", lambda folder: pool)
+    monkeypatch.setattr(rollout_fleet, "LocalPool", lambda *given: pool)
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / RECIPE).write_text("")
     algorithm = HILSERLCamera(settings, made)

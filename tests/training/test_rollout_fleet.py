@@ -143,7 +143,7 @@ def test_every_step_is_stored_once_with_its_policys_version(
 ) -> None:
     alone = replace(settings, apart=False, workers=0)
     pool = Inside(lambda plan: algorithm(alone, Reaching(4, plan.seed % 1000)))
-    monkeypatch.setattr(rollout_fleet, "LocalPool", lambda folder: pool)
+    monkeypatch.setattr(rollout_fleet, "LocalPool", lambda *given: pool)
     (tmp_path / RECIPE).write_text("")
     torch.manual_seed(0)
     one = algorithm(settings, Reaching(8))
@@ -202,19 +202,22 @@ def reach(workers: int) -> dict[str, Any]:
 def test_a_worker_and_the_learner_are_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pools: list[LocalPool] = []
     learners: list[LearnerProcess] = []
-    monkeypatch.setattr(rollout_fleet, "LocalPool", lambda folder: pools.append(LocalPool(folder)) or pools[-1])
+    monkeypatch.setattr(rollout_fleet, "LocalPool", lambda *given: pools.append(LocalPool(*given)) or pools[-1])
     monkeypatch.setattr(sac, "LearnerProcess", lambda *given: learners.append(LearnerProcess(*given)) or learners[-1])
     killed: list[int] = []
+    nice: list[int] = []
 
     def kill(progress: Any) -> None:
         if progress.steps > 512 * (1 + len(killed)) and len(killed) < 2:
             process = pools[0]._workers[1].process if not killed else learners[0]._process
+            nice.append(os.getpriority(os.PRIO_PROCESS, process.pid) - os.getpriority(os.PRIO_PROCESS, 0))
             killed.append(process.pid)
             os.kill(process.pid, signal.SIGKILL)
             process.wait()
 
     result = run.start(recipe_from_data(reach(2), "test"), tmp_path / "run", kill)
     assert len(killed) == 2 and result.finished and result.steps == 2048
+    assert nice[0] > nice[1] == 0, "workers give way to the learner"
     assert result.cpu_seconds > 1.0 and not pools[0]._workers, "all have ended"
     reader = ReplayReader(tmp_path / "run" / "replay")
     assert len(reader) == 2048

@@ -174,6 +174,7 @@ def start_fleet(
     begun: Callable[[], int],
     staleness: int = 0,
     fixed: Any = None,
+    nice: int = 0,
 ) -> RolloutFleet:
     """Start a run's workers.
 
@@ -186,6 +187,7 @@ def start_fleet(
         begun: Returns a number that an interrupted run did not have before, such as its steps.
         staleness: As of :class:`RolloutFleet`.
         fixed: As of :class:`.WorkerPlan`.
+        nice: By how much processes of this machine give way to others.
     """
     seed, recipe = torch.initial_seed(), (folder / RECIPE).read_text(encoding="utf-8")
 
@@ -194,5 +196,5 @@ def start_fleet(
         drawn = np.random.SeedSequence([seed, begun(), number]).generate_state(1)
         return WorkerPlan(recipe, robots // workers, threads, int(drawn[0]), fixed)
 
-    pool = RayPool(ray, workers, threads) if ray else LocalPool(folder / WORKERS)
+    pool = RayPool(ray, workers, threads) if ray else LocalPool(folder / WORKERS, nice)
     return RolloutFleet(pool, workers, staleness, plan)

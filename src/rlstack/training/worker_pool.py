@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import weakref
 from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
@@ -45,10 +46,11 @@ class LocalPool:
 
     Args:
         folder: Folder of their logs.
+        nice: By how much they give way to other processes.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, nice: int = 0) -> None:
+        self._folder, self._nice = folder, nice
         folder.mkdir(parents=True, exist_ok=True)
         self._workers: dict[int, Linked] = {}
         weakref.finalize(self, _end_all, self._workers)
@@ -56,7 +58,9 @@ class LocalPool:
     def start(self, number: int, plan: WorkerPlan) -> None:
         """Start a worker, in the place of one that died or is to go."""
         self._end(number)
-        self._workers[number] = start_linked("rlstack.training.rollout_worker", self._log(number))
+        worker = self._workers[number] = start_linked("rlstack.training.rollout_worker", self._log(number))
+        with contextlib.suppress(OSError):  # it may have died already
+            os.setpriority(os.PRIO_PROCESS, worker.process.pid, os.getpriority(os.PRIO_PROCESS, 0) + self._nice)
         self._send(number, plan)
 
     def give(self, number: int, order: Order) -> None:

@@ -48,7 +48,7 @@ def test_each_worker_moves_its_share_by_the_newest_policy(
 
     pool = Inside(worker)
     pool.dying = {1}
-    monkeypatch.setattr(rollout_fleet, "LocalPool", lambda folder: pool)
+    monkeypatch.setattr(rollout_fleet, "LocalPool", lambda *given: pool)
     (tmp_path / RECIPE).write_text("")
     one = algorithm(replace(settings, workers=WORKERS, pretrained=pretrained(tmp_path / "before")), environment(4))
     one.open(tmp_path)
@@ -105,7 +105,7 @@ def test_a_worker_is_killed_and_the_run_ends_with_all_its_trials(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pools: list[LocalPool] = []
-    monkeypatch.setattr(rollout_fleet, "LocalPool", lambda folder: pools.append(LocalPool(folder)) or pools[-1])
+    monkeypatch.setattr(rollout_fleet, "LocalPool", lambda *given: pools.append(LocalPool(*given)) or pools[-1])
     killed: list[int] = []
 
     def kill(progress: Any) -> None:

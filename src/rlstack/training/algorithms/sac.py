@@ -30,6 +30,10 @@ from rlstack.training.rollout_fleet import RolloutFleet, check_shares, start_fle
 from rlstack.training.rollout_worker import Order
 from rlstack.training.soft_actor_critic import CHANGEABLE, Further, SoftActorCriticLearner, SoftActorCriticSettings
 
+_WORKERS_NICE = 10
+"""By how much workers give way to the learner, for which they wait anyhow: with as many cores as workers it would share
+a core with them otherwise."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class SACSettings(SoftActorCriticSettings):
@@ -158,7 +162,9 @@ class SAC:
             if self.settings.workers:
                 robots, threads = self.environment.count, torch.get_num_threads()
                 about = (folder, self.settings.workers, robots, threads, self.ray)
-                self.fleet = start_fleet(*about, lambda: self._steps, self.settings.staleness, self._fixed())
+                self.fleet = start_fleet(
+                    *about, lambda: self._steps, self.settings.staleness, self._fixed(), _WORKERS_NICE
+                )
 
     def close(self) -> None:
         """Stop workers and a separate learner, and take over all that it has learned."""
