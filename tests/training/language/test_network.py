@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -178,7 +179,7 @@ def test_what_words_look_for_adds_up_whatever_the_others_are() -> None:
 
     def modulation(*words: float) -> torch.Tensor:
         tokens = torch.tensor([[*words, *[0.0] * (5 - len(words))]])
-        return net.eyes[0].film(net._asked(tokens, *net._read(tokens)))  # type: ignore[operator, union-attr]
+        return net.eyes[0].film(net._asked(tokens, *net.read(tokens)))  # type: ignore[operator, union-attr]
 
     with torch.no_grad():
         apart = [modulation(word) - modulation() for word in (2.0, 3.0)]
@@ -205,6 +206,8 @@ def test_refuses_sizes_that_do_not_fit() -> None:
         NetworkSettings(width=100, heads=3)
     with pytest.raises(ValueError, match="channels"):
         NetworkSettings(channels=(8,))
+    with pytest.raises(ValueError, match="sees_apart"):
+        NetworkSettings(sees_apart=True)
     with pytest.raises(ValueError, match="rows"):
         NetworkSettings(rows=(0.9, 0.1))
     with pytest.raises(ValueError, match="pictures"):
@@ -213,10 +216,15 @@ def test_refuses_sizes_that_do_not_fit() -> None:
         Network(3, (1, 31, 40, 3), 12, 4, replace(SETTINGS, rows=(0.0, 0.1)))
 
 
-@pytest.mark.parametrize(("cameras", "composed"), [(1, False), (2, False), (1, True)])
-def test_what_was_seen_stands_for_the_images_and_depends_on_the_eyesight_alone(cameras: int, composed: bool) -> None:
+@pytest.mark.parametrize(
+    ("cameras", "changed"),
+    [(1, {}), (2, {}), (1, {"composed": True}), (1, {"composed": True, "looks": 2, "sees_apart": True})],
+)
+def test_what_was_seen_stands_for_the_images_and_depends_on_the_eyesight_alone(
+    cameras: int, changed: dict[str, Any]
+) -> None:
     torch.manual_seed(0)
-    net = Network(3, (cameras, 31, 40, 3), 12, 4, replace(SETTINGS, composed=composed)).eval()
+    net = Network(3, (cameras, 31, 40, 3), 12, 4, replace(SETTINGS, **changed)).eval()
     state, tokens, images = given(cameras)
     with torch.no_grad():
         seen = net.sight(tokens, images)
@@ -227,3 +235,17 @@ def test_what_was_seen_stands_for_the_images_and_depends_on_the_eyesight_alone(c
         assert torch.equal(net.sight(tokens, images), seen)
     needed = net.sight(tokens, images).sum()
     assert all(one is not None for one in torch.autograd.grad(needed, net.eyesight(), allow_unused=True))
+
+
+def test_who_sees_apart_plans_by_none_of_what_sees() -> None:
+    torch.manual_seed(0)
+    net = Network(3, (1, 31, 40, 3), 12, 4, replace(SETTINGS, composed=True, looks=2, sees_apart=True)).eval()
+    state, tokens, images = given(1)
+    seen = net.sight(tokens, images).detach()
+    for planned in (net(state, tokens, seen), net(state, tokens, images), net.place(state, tokens, images).feature):
+        by = torch.autograd.grad(planned.sum(), [*net.eyesight()], allow_unused=True)
+        assert all(one is None or not one.any() for one in by)
+    points, maps = net.found(tokens, images)
+    plans = [one for one in net.parameters() if not any(one is other for other in net.eyesight())]
+    by = torch.autograd.grad(points[0].sum() + maps[0].sum(), plans, allow_unused=True)
+    assert all(one is None for one in by)

@@ -140,7 +140,8 @@ class VLADAgger(FineTuning):
         if own.images or self._shown is not None:
             share = settings.demonstrated if own.images else 1.0
             drawn = mixed(self._shown, share, own, settings.batch, self.generator)
-            learned = [learner.update(drawn, done) for _ in range(settings.updates)]
+            alone = learner.sees_alone and not own.images
+            learned = [learner.update(drawn, done, stills=alone) for _ in range(settings.updates)]
         heard = self._told(self.unseen or self.own)
         told = [learner.update(heard, done, told=True) for _ in range(settings.told * settings.updates)]
         losses = {**means(looked, "stills_"), **means(learned), **means(told, "told_")}

@@ -152,7 +152,8 @@ class VLASFT:
         drawn, told = lessons(shown, settings.batch, self.generator), told_lessons(shown, settings, self.generator)
         try:
             self._begin_others(done)
-            made = [self.learner.update(drawn, done) for _ in range(_UPDATES)]
+            alone = self.learner.sees_alone
+            made = [self.learner.update(drawn, done, stills=alone) for _ in range(_UPDATES)]
             more = [self.learner.update(told, done, told=True) for _ in range(settings.told * _UPDATES)]
         except RuntimeError as error:
             if self._workers is None or "gloo" not in str(error).lower():

@@ -22,13 +22,12 @@ from rlstack.schema import in_order, value
 from rlstack.training.language.attention import Layer
 from rlstack.training.language.efficientnet import EfficientNetLite, Pictures
 from rlstack.training.language.meanings import Vectors
+from rlstack.training.language.reading import NAMES, Reading, Reads
 from rlstack.training.networks import Normalised
 from rlstack.training.vision_encoder import SoftArgmax
 
 _POINT_TOKENS, _PATCHES = 4, 4
 """Tokens that the positions of features make, and patches along each side of an image."""
-_NAMES = 64
-"""Width of the words that modulate convolutions, beside those that were read in their order."""
 _PLANES, _DARK = 4, 20.0
 """Of an image: brightness and three colours; brightness, of 255, below which colours count less."""
 _LEAST_STD = 0.02
@@ -73,6 +72,9 @@ class NetworkSettings:
     """Layers in which images, words and proprioception attend to each other."""
     decoder_layers: int = value(2, at_least=0)
     """Layers in which the planned steps attend to them; 0: a dense network alone plans."""
+    sees_apart: bool = False
+    """Whether what is seen has words of its own, read apart from those that plan: what teaches to see then changes
+    nothing of how the robot acts, and the other way round. Only with ``looks``."""
     words: int = value(16, at_least=1)
     """Words of an instruction; further ones are dropped."""
     vectors: Vectors = "none"
@@ -85,6 +87,8 @@ class NetworkSettings:
         if self.tuned and self.pictures == "small":
             raise ValueError("tuned: true is not allowed with pictures: small, which always learn.")
         in_order(self, "rows")
+        if self.sees_apart and not self.looks:
+            raise ValueError("sees_apart: true is not allowed with looks: 0: how to act is learned through the images.")
         if self.pictures != "small" and (self.fine or self.rows != (0.0, 1.0)):
             raise ValueError(f"fine and rows are not allowed with pictures: {self.pictures}: they are of pixels.")
         if self.width % self.heads:
@@ -106,7 +110,7 @@ class Placed(NamedTuple):
     """Of each camera (batch, channels, patches); none with ``looks``."""
 
 
-class Network(Normalised):
+class Network(Normalised, Reads):
     """Encodes what the robot sees, was told and feels into a feature for each step of a chunk.
 
     Args:
@@ -130,10 +134,9 @@ class Network(Normalised):
         width, heads, cameras = settings.width, settings.heads, images[0]
         self.register_buffer("plane_mean", torch.zeros(_PLANES))
         self.register_buffer("plane_scale", torch.ones(_PLANES))
-        self.word = nn.Embedding(vocabulary, width)
-        self.word_place = nn.Parameter(0.02 * torch.randn(settings.words, width))
-        self.reader, self.read_norm = Layer(width, heads), nn.LayerNorm(width)
-        self.name = nn.Embedding(vocabulary, _NAMES)
+        self.add_reading(vocabulary, settings.words, width, heads)
+        self.reading = Reading(vocabulary, settings.words, width, heads) if settings.sees_apart else None
+        """Of what is seen, if it has one of its own."""
         self.naming = nn.Linear(width, settings.points) if settings.composed else None
         """How far words name each of the things."""
         known = settings.pictures != "small"
@@ -147,7 +150,7 @@ class Network(Normalised):
         self.mixed_norm = nn.LayerNorm(width)
         points = _columns(settings) * cameras
         self.placer = nn.Sequential(
-            nn.Linear(points + proprioception + _NAMES, 128),
+            nn.Linear(points + proprioception + NAMES, 128),
             nn.ReLU(),
             nn.Linear(128, 128),
             nn.ReLU(),
@@ -182,23 +185,29 @@ class Network(Normalised):
 
     def place(self, proprioception: Tensor, tokens: Tensor, images: Tensor) -> Placed:
         """Return where things are, without the rest of the network; arguments as of :meth:`both`."""
-        return self._place(self.normalised(proprioception), tokens, *self._read(tokens), images)
+        return self._place(self.normalised(proprioception), tokens, *self.read(tokens), images)
+
+    def found(self, tokens: Tensor, images: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+        """Return points and maps as of :class:`Placed`, by what :meth:`eyesight` lists alone."""
+        points, maps, _ = self._look(self._asked(tokens, *self.read(tokens)), images)
+        return points, maps
 
     def sight(self, tokens: Tensor, images: Tensor) -> Tensor:
         """Return what is seen (batch, cameras, columns): positions of features, and patches.
 
         It may stand for the images wherever they are asked for, as long as :meth:`eyesight` does not change.
         """
-        points, _, patches = self._look(self._asked(tokens, *self._read(tokens)), images)
+        points, _, patches = self._look(self._asked(tokens, *self.read(tokens)), images)
         return torch.stack([torch.cat([a, b.flatten(start_dim=1)], dim=1) for a, b in zip(points, patches)], dim=1)
 
     def eyesight(self) -> list[nn.Parameter]:
         """Return the parameters on which :meth:`sight` depends."""
-        parts = [self.word, self.reader, self.read_norm, self.name, *(eye.film for eye in self.eyes)]
+        parts = [*(self.reading or self).words(), *(eye.film for eye in self.eyes)]
         parts += [layer for eye in self.eyes for layer in (eye.layers, eye.point)]  # type: ignore[misc]
         parts += [eye.like for eye in self.eyes if self.settings.looks]
         parts += [one for one in (self.known, self.naming) if one is not None]
-        return [self.word_place, *(one for part in parts for one in part.parameters())]  # type: ignore[union-attr]
+        place = (self.reading or self).word_place
+        return [place, *(one for part in parts for one in part.parameters())]  # type: ignore[union-attr]
 
     def both(self, proprioception: Tensor, tokens: Tensor, images: Tensor) -> tuple[Tensor, Placed]:
         """Return a feature for each step (batch, steps, width), and what :meth:`place` returns.
@@ -208,7 +217,7 @@ class Network(Normalised):
             tokens: (batch, words) of the tokeniser, whole numbers.
             images: (batch, cameras, rows, columns, 3), 0 to 255; or what :meth:`sight` returned.
         """
-        words, absent, said = self._read(tokens)
+        words, absent, said = self.read(tokens)
         state = self.normalised(proprioception)
         place = self._place(state, tokens, words, absent, said, images)
         with _exact():
@@ -238,8 +247,9 @@ class Network(Normalised):
     def _place(
         self, state: Tensor, tokens: Tensor, words: Tensor, absent: Tensor, said: Tensor, images: Tensor
     ) -> Placed:
-        named = self._named(tokens, absent)
-        points, maps, patches = self._look(self._asked(tokens, words, absent, said), images)
+        named = self.named(tokens, absent)
+        asked = self._asked(tokens, words, absent, said) if images.dim() > 3 else said
+        points, maps, patches = self._look(asked, images)
         with _exact():
             feature = self.placer(torch.cat([*self._told(points), state, named], dim=1))
         return Placed(feature, points, maps, patches)
@@ -248,21 +258,19 @@ class Network(Normalised):
         """Return what planning gets of what is seen: with ``looks`` it teaches nothing to see, like what is told."""
         return [one.detach() for one in points] if self.settings.looks else points
 
-    def _named(self, tokens: Tensor, absent: Tensor) -> Tensor:
-        """Return the mean (batch, columns) of the words' names, whatever their order."""
-        there = (1.0 - absent)[:, :, None]
-        found: Tensor = (self.name(tokens.long()) * there).sum(dim=1) / there.sum(dim=1).clamp(min=1.0)
-        return found
-
     def _asked(self, tokens: Tensor, words: Tensor, absent: Tensor, said: Tensor) -> Tensor:
-        """Return what the convolutions are to look for (batch, columns); arguments as :meth:`_read` returned them."""
+        """Return what the convolutions are to look for (batch, columns); arguments as :meth:`read` returned them."""
+        by: Reads = self
+        if self.reading is not None:
+            by = self.reading
+            words, absent, said = by.read(tokens)
         if self.naming is None:
-            return torch.cat([said, self._named(tokens, absent)], dim=1)
-        share = torch.sigmoid(self.naming(self.read_norm(words))) * (1.0 - absent)[:, :, None]
-        return (share.transpose(1, 2) @ self.name(tokens.long())).flatten(start_dim=1)
+            return torch.cat([said, by.named(tokens, absent)], dim=1)
+        share = torch.sigmoid(self.naming(by.read_norm(words))) * (1.0 - absent)[:, :, None]
+        return (share.transpose(1, 2) @ by.name(tokens.long())).flatten(start_dim=1)
 
     def _look(self, asked: Tensor, images: Tensor) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
-        """Return points, maps and patches as of :class:`Placed`."""
+        """Return points, maps and patches as of :class:`Placed`; of what was seen before nothing is ``asked``."""
         if images.dim() == 3:
             size = _columns(self.settings)
             shape = (len(images), self.settings.channels[-1], 0 if self.settings.looks else _PATCHES**2)
@@ -271,15 +279,6 @@ class Network(Normalised):
         shown = self._scaled(images) if self.known is None else [self.known(one) for one in images.unbind(dim=1)]
         points, maps, patches = zip(*(eye(shown[k], asked) for k, eye in enumerate(self.eyes)))
         return list(points), list(maps), list(patches)
-
-    def _read(self, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return words (batch, words, width), which of them are absent (batch, words), and a summary (batch, width)."""
-        absent = torch.relu(1.0 - tokens.float())
-        words = self.word(tokens.long()) + self.word_place
-        words = self.reader(words, absent)
-        there = (1.0 - absent)[:, :, None]
-        said = self.read_norm((words * there).sum(dim=1) / there.sum(dim=1).clamp(min=1.0))
-        return words, absent, said
 
     def _scaled(self, images: Tensor) -> Tensor:
         """Return standardised planes (cameras, batch, planes, rows, columns)."""
@@ -345,9 +344,9 @@ class _Eye(nn.Module):
         made = sum(self.modulated) + self.tilts
         self.film: nn.Module
         if settings.composed:
-            self.film = nn.Linear(settings.points * _NAMES, made)
+            self.film = nn.Linear(settings.points * NAMES, made)
         else:
-            self.film = nn.Sequential(nn.Linear(width + _NAMES, 64), nn.ReLU(), nn.Linear(64, made))
+            self.film = nn.Sequential(nn.Linear(width + NAMES, 64), nn.ReLU(), nn.Linear(64, made))
         self.point = nn.Conv2d(before, settings.points, 1)
         self.where = SoftArgmax(rows, columns)
         cells, self.sharpness = (rows, columns), settings.sharpness

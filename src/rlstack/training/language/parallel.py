@@ -125,7 +125,7 @@ def _serve(connection: Connection) -> None:
         asked: Updates = receive(connection)
         generator.manual_seed(asked.seed)
         for _ in range(asked.shown):
-            learner.update(drawn, asked.share)
+            learner.update(drawn, asked.share, stills=learner.sees_alone)
         for _ in range(asked.told):
             learner.update(told, asked.share, told=True)
 

@@ -117,7 +117,18 @@ class Supervised:
         self._guess = nn.Linear(settings.network.width, labels) if guesses else None
         guess = [] if self._guess is None else [*self._guess.parameters()]
         self._parameters = [*actor.trained(), *guess]
+        self._apart = actor.grounded is not None and settings.network.sees_apart
+        """Whether what sees learns apart from what acts; then neither's gradients make the other's smaller."""
+        self._parts = [self._parameters]
+        if self._apart and actor.grounded is not None:
+            eyes = {id(one) for one in actor.grounded.eyesight()}
+            self._parts = [[one for one in self._parameters if (id(one) in eyes) is sees] for sees in (True, False)]
         self._optimiser = AdamW(self._parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay)
+
+    @property
+    def sees_alone(self) -> bool:
+        """Whether lessons from images need to teach to see alone, since what is told teaches to act."""
+        return self._apart and self.settings.told > 0
 
     def guess_by(self, lesson: Lesson) -> None:
         """Let labels be guessed as well as the network allows that is there, by least squares on a batch.
@@ -142,7 +153,7 @@ class Supervised:
         Args:
             lessons: Batches to learn.
             share: Completed share of the updates.
-            stills: Whether lessons teach labels and places alone.
+            stills: Whether lessons teach labels and places alone; where a network sees apart, places alone.
             told: Whether the simulator tells what is seen: lessons are of :meth:`Lesson.told`.
         """
         settings = self.settings
@@ -169,7 +180,9 @@ class Supervised:
             loss, losses = torch.zeros(()), dict[str, Tensor]()
             place: Placed | None = None
             with reduced(settings.precision):
-                if looks and grounded:
+                if looks and grounded and self._apart:
+                    place = Placed(torch.zeros(0), *grounded.found(seen.tokens, seen.images), [])
+                elif looks and grounded:
                     place = grounded.place(*seen)
                 else:
                     features, place = grounded.both(*seen) if grounded else (self.actor.features(seen), place)
@@ -178,8 +191,9 @@ class Supervised:
                     loss = (wrong * inside).sum() / count
                     losses["actions"] = loss.detach()
             if self._guess is not None and known is not None and grounded and place:
-                where = (self._guess(torch.relu(place.feature.float())) - known.offsets).abs().mean()
-                loss, losses["labels"] = loss + settings.labels * where, where.detach()
+                if len(place.feature):
+                    where = (self._guess(torch.relu(place.feature.float())) - known.offsets).abs().mean()
+                    loss, losses["labels"] = loss + settings.labels * where, where.detach()
                 if known.places is not None and place.maps:
                     shown = unlike(grounded, place.maps, known.places)
                     loss, losses["places"] = loss + settings.places * shown, shown.detach()
@@ -193,7 +207,8 @@ class Supervised:
             logged.append(losses)
         if self.averaged is not None:
             self.averaged.average([one.grad for one in self._parameters if one.grad is not None])
-        nn.utils.clip_grad_norm_(self._parameters, 1.0)
+        for part in self._parts:
+            nn.utils.clip_grad_norm_(part, 1.0)
         self._optimiser.step()
         return {name: torch.stack([one[name] for one in logged]).mean() for name in logged[0]}
 
