@@ -14,6 +14,7 @@ from rlstack.control.navigation.catalog.explorer_policy import (
     cell_of,
     coarse,
 )
+from rlstack.control.navigation.frontier import Frontier, Known
 from rlstack.control.navigation.grid_frontier import GridFrontier, GridFrontierSettings
 from rlstack.control.navigation.occupancy import Field
 from rlstack.errors import UserError
@@ -57,11 +58,11 @@ def test_the_edge_of_the_known_is_beside_the_unknown() -> None:
     assert at_edge(seen, (3, 3)) and not at_edge(seen, (2, 3))
 
 
-def explorer(ahead: int = 10) -> PolicyExplorer:
+def explorer(ahead: int = 10, **changed: float) -> PolicyExplorer:
     """The grid planner stands in the policy's place: it answers the same signals."""
     frontier = PLANNERS.load("frontier_greedy")(load_robot("turtlebot3_burger"))
     policy = GridFrontier(GridFrontierSettings(choice="greedy"))
-    cells = PolicyExplorerSettings(cell_m=0.5, area_min_m=(-2.0, -2.0), area_max_m=(2.0, 2.0), ahead=ahead)
+    cells = PolicyExplorerSettings(cell_m=0.5, area_min_m=(-2.0, -2.0), area_max_m=(2.0, 2.0), ahead=ahead, **changed)
     return PolicyExplorer(frontier.planner, frontier.settings, policy, cells)
 
 
@@ -75,6 +76,22 @@ def test_it_is_asked_on_to_the_edge_of_the_known() -> None:
 
 def test_where_the_policy_stays_there_is_no_goal() -> None:
     assert explorer()._rollout(np.zeros((8, 8)), np.array([0.25, 0.25])) is None
+
+
+def test_gain_way_and_the_policy_weigh_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    # in cells of 0.1 m: two frontiers in the open, one 5 cells nearer, before two cells that would be seen from each
+    blind = np.zeros((40, 40), dtype=bool)
+    blind[10, 30], blind[30, 30] = True, True
+    known = Known(np.zeros_like(blind), blind, 2.0, 0.1)
+    found = [Frontier((10, 29), 10.0, 1), Frontier((30, 29), 15.0, 1)]
+    places = np.array([[0.95, -0.95], [0.95, 1.05]])
+    for lead, chosen in ((0.0, 0), (0.2, 0), (0.3, 1)):  # it is 2 m nearer to where the policy leads: 20 cells
+        one = explorer(lead=lead)
+        monkeypatch.setattr(one, "_rollout", lambda seen, position: places[1])
+        one.reset()
+        assert one._best(0, np.zeros(2), found, places, known) == chosen
+    monkeypatch.setattr(one, "_rollout", lambda seen, position: None)  # it stays: the rule decides
+    assert one._best(0, np.zeros(2), found, places, known) == 0
 
 
 def test_a_policy_must_be_named() -> None:

@@ -71,3 +71,29 @@ def test_a_new_guess_of_labels_is_as_good_as_the_network_allows() -> None:
     one.guess_by(lesson)
     assert one.update(iter([lesson]), 0.5)["labels"] < 1e-3
     assert one.update(iter([lesson]), 0.5, stills=True).keys() == {"labels", "places"}
+
+
+def test_who_sees_apart_learns_to_see_and_to_act_from_lessons_of_their_own() -> None:
+    network = NetworkSettings(
+        channels=(4, 4), points=2, looks=3, width=8, heads=2, layers=0, decoder_layers=0, sees_apart=True
+    )
+    one = learner(network=network, learning_rate=1e-2, distance=1.0, told=2, looking=0.0, weight_decay=0.1)
+    assert one.sees_alone and isinstance(one.actor.network, Network)
+    eyes = one.actor.network.eyesight()
+    plans = [one for one in one.actor.parameters() if not any(one is eye for eye in eyes)]
+    seen = Seen(torch.randn(16, 5), torch.full((16, 16), 2), torch.randint(256, (16, 1, 16, 16, 3)).to(torch.uint8))
+    known = Known(torch.randn(16, 3), torch.rand(16, 1, 2, 5) - 0.5)
+    lesson = Lesson(seen, torch.randn(16, 2, 2), torch.ones(16, 2), known)
+
+    def changed(learns: list[torch.nn.Parameter], lesson: Lesson, **how: bool) -> set[str]:
+        before = [parameter.clone() for parameter in learns]
+        losses = one.update(iter([lesson]), 0.5, **how)
+        unchanged = [torch.equal(*pair) for pair in zip(before, learns)]
+        assert all(unchanged) or not all(unchanged[1:])
+        return set() if all(unchanged) else set(losses)
+
+    told = lesson.told(0.01, torch.Generator().manual_seed(0))
+    assert changed(eyes, lesson, stills=True) == {"places", "distance", "looks"}
+    assert changed(plans, told, told=True) == {"actions", "labels"}
+    assert not changed(plans, lesson, stills=True) and not changed(eyes, told, told=True)
+    assert changed(plans, lesson) and changed(eyes, lesson) >= {"actions", "labels", "places"}

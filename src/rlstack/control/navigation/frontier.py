@@ -128,8 +128,17 @@ def best(found: list[Frontier], rule: str, known: Known, *, weight: float) -> in
     """
     if rule == "greedy":
         return min(range(len(found)), key=lambda k: found[k].cost)
+    return int(utility(found, known, weight=weight).argmax())
+
+
+def utility(found: list[Frontier], known: Known, *, weight: float) -> Array:
+    """Return what each frontier is worth (frontiers,), in cells of path: its gain times ``weight`` minus the path.
+
+    Args:
+        found, known, weight: As of :func:`best`.
+    """
     gains = [expected_gain(frontier.cell, known.solid, known.blind, known.sight) for frontier in found]
-    return max(range(len(found)), key=lambda k: weight * known.cell_m * gains[k] - found[k].cost)
+    return weight * known.cell_m * np.array(gains) - np.array([frontier.cost for frontier in found])
 
 
 class FrontierPlanner:

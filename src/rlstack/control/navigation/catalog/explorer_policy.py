@@ -1,9 +1,10 @@
 """Exploration by a learned policy: it chooses where to go on a coarse map, and the classical stack drives there.
 
 The policy moves from cell to cell. A base that stopped in each would be slow, so the policy is rolled out on the
-current map until it reaches the edge of the known area, returns to a visited cell or has gone far enough. The base then
-drives to the frontier nearest to that cell while it exists: a base fits into frontiers, not into every cell. Where the
-policy finds nothing reachable, the utility rule takes over.
+current map until it reaches the edge of the known area, returns to a visited cell or has gone far enough. Of the
+frontiers, into which a base fits, the one is best of which most would be seen, with the shortest way, nearest to that
+cell; the base drives there while it exists. The fine map tells the first two, and the policy where to go on. Where it
+finds nothing reachable, or nothing new for a while, the first two decide.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from rlstack.control.navigation.frontier import (
     FrontierSettings,
     Known,
     build_explorer,
+    utility,
 )
 from rlstack.control.navigation.goal_planner import GoalPlanner
 from rlstack.control.navigation.occupancy import Field
@@ -45,7 +47,9 @@ class PolicyExplorerSettings:
     ahead: int = value(30, unit="moves", at_least=1)
     """Longest rollout."""
     patience: int = value(15, unit="choices", at_least=1)
-    """Choices without a newly known cell after which frontiers are followed instead, until one appears."""
+    """Choices without a newly known cell after which the policy is not asked, until one appears."""
+    lead: float = value(0.5, unit="m of way for each m", at_least=0.0)
+    """Longer path accepted for a frontier that is a metre nearer to where the policy leads; 0: it is ignored."""
 
 
 class CellPolicy(Protocol):
@@ -88,7 +92,8 @@ class PolicyExplorer(FrontierPlanner):
         led = self._rollout(seen, position) if self._idle[n] < self._cells.patience else None
         if led is None:
             return super()._best(n, position, found, places, known)
-        return int(np.linalg.norm(places - led, axis=1).argmin())
+        worth = utility(found, known, weight=self.settings.weight_m)
+        return int((worth - self._cells.lead * np.linalg.norm(places - led, axis=1) / known.cell_m).argmax())
 
     def _rollout(self, seen: Array, position: Array) -> Array | None:
         """Return the end of the policy's rollout (2,) m, odom; None: it stays."""
