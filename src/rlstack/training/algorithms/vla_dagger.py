@@ -25,7 +25,7 @@ from rlstack.training.algorithms.vla_sft import means
 from rlstack.training.demonstrations import scripted
 from rlstack.training.language import corrections, demonstrations
 from rlstack.training.language.corrections import Corrections, joined, mixed
-from rlstack.training.language.fine_tuning import FineTuning, FineTuningSettings
+from rlstack.training.language.fine_tuning import FineTuning, FineTuningSettings, fix_eyes
 from rlstack.training.language.rollouts import heard, reward_of
 from rlstack.training.language.supervised import Known, Lesson, Supervised, SupervisedSettings
 from rlstack.training.run_files import RECIPE
@@ -87,11 +87,7 @@ class VLADAgger(FineTuning):
         self._longest = -(-environment.task.steps // settings.chunk)
         self.steps_per_iteration = environment.count * environment.task.steps
         if settings.fixed_eyes:
-            if settings.shift or settings.brightness or settings.checkpoint.folder:
-                raise UserError(
-                    "algorithm_settings: fixed_eyes: true is not allowed with shift, brightness or a checkpoint."
-                )
-            self.policy.fix_eyes()
+            fix_eyes(self.policy, settings)
         demonstrations.check_told(environment, settings)
         self.learner = Supervised(settings, self.policy, self.generator, demonstrations.labels_size(environment))
         self.environment.autoreset = False

@@ -36,6 +36,7 @@ from rlstack.training.language.demonstrations import (
     told_lessons,
     weights_of,
 )
+from rlstack.training.language.fine_tuning import fix_eyes, pretrained
 from rlstack.training.language.parallel import Workers
 from rlstack.training.language.recording_processes import RecordingProcesses
 from rlstack.training.language.strays import Disturbance
@@ -54,6 +55,10 @@ _STATISTICS = 512
 class VLASFTSettings(SupervisedSettings):
     """Settings of supervised fine-tuning."""
 
+    pretrained: str = value("")
+    """Folder of a run of this family to go on from, its policy file, or a released policy's name; empty: begin anew."""
+    fixed_eyes: bool = False
+    """Whether what is seen in images stays as it is, as where nobody knows where things are in frames of a dataset."""
     demonstrations: int = value(2000, at_least=1)
     """Number of successful episodes to learn from; of datasets: at most so many of each."""
     dataset: tuple[str, ...] = ()
@@ -72,7 +77,11 @@ class VLASFTSettings(SupervisedSettings):
 
     def __post_init__(self) -> None:
         parts_of(self.dataset)
-        by_labels: dict[str, float] = {"stills": self.stills, "told": self.told, "network.looks": self.network.looks}
+        if self.fixed_eyes and not self.pretrained:
+            raise ValueError("fixed_eyes: true is not allowed without pretrained: they would see nothing.")
+        by_labels: dict[str, float] = {"stills": self.stills, "told": self.told}
+        if not self.fixed_eyes:
+            by_labels["network.looks"] = self.network.looks
         if self.checkpoint.folder:  # its network learns from actions alone, whatever the labels
             by_labels = {"told": self.told}
         elif self.dataset:
@@ -81,7 +90,7 @@ class VLASFTSettings(SupervisedSettings):
             _check_none(by_labels, "dataset, in whose frames nobody knows where things are")
         elif not self.labels:
             _check_none(by_labels, "labels: 0, from which alone they learn", ", or labels above 0")
-        elif self.network.looks and not (self.places or self.checkpoint.folder):
+        elif self.network.looks and not (self.places or self.fixed_eyes or self.checkpoint.folder):
             raise ValueError(
                 f"places: 0 is not allowed with network.looks: {self.network.looks}: nothing else teaches such a"
                 " network to see. Set places above 0, such as 1, or network.looks to 0."
@@ -119,6 +128,8 @@ class VLASFT:
         check_told(environment, settings)
         words = environment.task.text.words
         self.policy = LanguageActor(layout, words, environment.pipeline.action_size, settings)
+        if settings.fixed_eyes:
+            fix_eyes(self.policy, settings)
         self.generator = torch.Generator().manual_seed(torch.initial_seed() % 2**63)
         self.learner = Supervised(settings, self.policy, self.generator, labels_size(environment))
         self._shown: ChunkReplay | None = None
@@ -126,8 +137,15 @@ class VLASFT:
         self._begun = False
         self._workers: Workers | None = None
 
+    def check(self) -> None:
+        """Load the policy to go on from; see :class:`rlstack.training.algorithm.ChecksFirst`."""
+        if self.settings.pretrained and not self._begun:
+            self.policy.load_state_dict(pretrained(self.settings.pretrained, self.policy, self.environment))
+            self._begun = True
+
     def open(self, folder: Path | None) -> None:
         """Open the demonstrations in a run's folder; existing ones are reused."""
+        self.check()
         settings = self.settings
         processes = settings.processes if folder is not None else 1  # others know the run by its folder
         if folder is None:
@@ -209,7 +227,9 @@ class VLASFT:
 
     def actor(self) -> Actor:
         """Return a copy of the current actor."""
-        return self.policy.copied().eval().requires_grad_(False)
+        one = self.policy.copied().eval().requires_grad_(False)
+        one.fixed_eyes = False  # a file has one graph, from images on
+        return one
 
     def change(self, settings: VLASFTSettings) -> None:
         """Go on with other settings; see :class:`rlstack.training.algorithm.ChangesInRun`."""

@@ -100,7 +100,7 @@ class FineTuning:
         if not self._loaded:
             whole = self.policy.settings.checkpoint
             if self._pretrained or not (whole.folder and whole.statistics == "checkpoint"):
-                self.policy.load_state_dict(_weights_of(self._pretrained, self.policy, self.environment, self.heads))
+                self.policy.load_state_dict(pretrained(self._pretrained, self.policy, self.environment, self.heads))
             self._loaded = True
             self.refer()
 
@@ -131,21 +131,40 @@ class FineTuning:
             self.environment.render(False)
 
 
-def _weights_of(pretrained: str, policy: LanguageActor, environment: Any, heads: tuple[str, ...]) -> dict[str, Any]:
+def fix_eyes(policy: LanguageActor, settings: Any) -> None:
+    """Keep what a policy sees from changing, where the settings allow it: ``shift``, ``brightness``, ``checkpoint``.
+
+    Raises:
+        UserError: They do not.
+    """
+    if settings.shift or settings.brightness or settings.checkpoint.folder:
+        raise UserError("algorithm_settings: fixed_eyes: true is not allowed with shift, brightness or a checkpoint.")
+    policy.fix_eyes()
+
+
+def pretrained(
+    name: str, policy: LanguageActor, environment: Any, heads: tuple[str, ...] = get_args(HeadName)
+) -> dict[str, Any]:
     """Return the weights of a policy file, of a released policy, of a run's best policy, or else of its latest.
+
+    Args:
+        name: The file, the released policy's name or the run's folder.
+        policy: Of the same form.
+        environment: Of its task and robot.
+        heads: Heads that the algorithm learns.
 
     Raises:
         UserError: No run is named, or its policy is missing, of another robot or does not fit.
     """
-    if not pretrained:
+    if not name:
         raise UserError(
             f"{WHERE} is empty: name the folder of a run on this task, such as runs/table_push-001, or a policy file;"
             f" {first_run(environment, policy.settings.head)}. A checkpoint without such a run needs its own statistics"
             " (checkpoint: {statistics: checkpoint})."
         )
-    path = Path(pretrained)
+    path = Path(name)
     if not path.exists():
-        path = released_policies().get(pretrained, path)
+        path = released_policies().get(name, path)
     if path.is_file():
         return weights_of_file(path, policy, environment, heads)
     before = Predecessor(path, recipe_in(path, environment, policy.settings.head), environment, policy, heads)
@@ -155,17 +174,17 @@ def _weights_of(pretrained: str, policy: LanguageActor, environment: Any, heads:
     best = state.get("best") or {}
     weights: dict[str, Any] = best.get("actor") or learned.get("actor") or learned.get("learner", {}).get("actor", {})
     own = policy.state_dict()
-    weights = {**weights, **{name: own[name] for name in own if name.endswith(_CELLS) and name in weights}}
+    weights = {**weights, **{cells: own[cells] for cells in own if cells.endswith(_CELLS) and cells in weights}}
     held, wanted = ({n: tuple(t.shape) for n, t in one.items()} for one in (weights, own))
     if _CODES not in held:
         raise before.misfit("it has no policy with an instruction")
-    different = sorted(name for name in {**held, **wanted} if held.get(name) != wanted.get(name))
+    different = sorted(one for one in {**held, **wanted} if held.get(one) != wanted.get(one))
     if _CODES in different or not torch.equal(weights[_CODES], own[_CODES]):
         raise before.misfit("it has another vocabulary than this task")
     if different:
-        name = different[0]
+        first = different[0]
         raise before.misfit(
-            f"{len(different)} tensors differ, first '{name}', which is {held.get(name, 'missing')} there and"
-            f" {wanted.get(name, 'missing')} here"
+            f"{len(different)} tensors differ, first '{first}', which is {held.get(first, 'missing')} there and"
+            f" {wanted.get(first, 'missing')} here"
         )
     return weights
