@@ -87,7 +87,8 @@ class VLASFTSettings(SupervisedSettings):
         elif self.dataset:
             by_labels = {"labels": self.labels, **by_labels}
         if self.dataset:
-            _check_none(by_labels, "dataset, in whose frames nobody knows where things are")
+            seen = "" if self.fixed_eyes else "; or go on from a policy that sees: pretrained, and fixed_eyes: true"
+            _check_none(by_labels, "dataset, in whose frames nobody knows where things are", seen)
         elif not self.labels:
             _check_none(by_labels, "labels: 0, from which alone they learn", ", or labels above 0")
         elif self.network.looks and not (self.places or self.fixed_eyes or self.checkpoint.folder):
