@@ -97,3 +97,17 @@ def test_who_sees_apart_learns_to_see_and_to_act_from_lessons_of_their_own() -> 
     assert changed(plans, told, told=True) == {"actions", "labels"}
     assert not changed(plans, lesson, stills=True) and not changed(eyes, told, told=True)
     assert changed(plans, lesson) and changed(eyes, lesson) >= {"actions", "labels", "places"}
+
+
+def test_where_what_is_seen_is_fixed_lessons_teach_the_rest_alone() -> None:
+    network = NetworkSettings(
+        channels=(4, 4), points=2, looks=3, width=8, heads=2, layers=0, decoder_layers=0, sees_apart=True
+    )
+    other = learner(network=network, told=1, looking=0.0)
+    other.actor.fix_eyes()
+    one = Supervised(other.settings, other.actor, torch.Generator().manual_seed(0), 3)
+    seen = Seen(torch.randn(16, 5), torch.full((16, 16), 2), torch.randint(256, (16, 1, 16, 16, 3)).to(torch.uint8))
+    lesson = Lesson(seen, torch.randn(16, 2, 2), torch.ones(16, 2), Known(torch.randn(16, 3), torch.rand(16, 1, 2, 5)))
+    assert not one.sees_alone
+    assert one.update(iter([lesson]), 0.5, stills=True).keys() == {"labels"}
+    assert one.update(iter([lesson]), 0.5).keys() == {"actions", "labels"}

@@ -117,7 +117,7 @@ class Supervised:
         self._guess = nn.Linear(settings.network.width, labels) if guesses else None
         guess = [] if self._guess is None else [*self._guess.parameters()]
         self._parameters = [*actor.trained(), *guess]
-        self._apart = actor.grounded is not None and settings.network.sees_apart
+        self._apart = actor.grounded is not None and settings.network.sees_apart and not actor.fixed_eyes
         """Whether what sees learns apart from what acts; then neither's gradients make the other's smaller."""
         self._parts = [self._parameters]
         if self._apart and actor.grounded is not None:
