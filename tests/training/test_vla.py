@@ -345,7 +345,7 @@ def test_one_policy_learns_the_whole_suite_and_goes_on_by_trying(tmp_path: Path)
     one = VLASFT(replace(shown.algorithm_settings, **few), environment(task=task))
     one.open(tmp_path)
     scalars = one.iterate(0.5).scalars
-    seen = {"loss/labels", "loss/places", "loss/looks", "loss/actions"}
+    seen = {"loss/labels", "loss/places", "loss/distance", "loss/looks", "loss/actions"}
     assert scalars.keys() == seen | {"loss/told_labels", "loss/told_actions"}
     assert np.isfinite([*scalars.values()]).all()
     save_checkpoint(tmp_path, {"algorithm": one.state_dict()})
