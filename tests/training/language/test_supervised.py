@@ -16,6 +16,10 @@ from rlstack.training.language.network import Network, NetworkSettings
 from rlstack.training.language.supervised import Known, Lesson, Supervised, SupervisedSettings, with_strange
 from rlstack.training.language.tokeniser import NO_WORD, UNKNOWN
 
+SEES_APART = NetworkSettings(
+    channels=(4, 4), points=2, looks=3, width=8, heads=2, layers=0, decoder_layers=0, sees_apart=True
+)
+
 
 def learner(**changed: Any) -> Supervised:
     small = NetworkSettings(channels=(4, 4), points=2, width=8, heads=2, layers=0, decoder_layers=1)
@@ -74,10 +78,7 @@ def test_a_new_guess_of_labels_is_as_good_as_the_network_allows() -> None:
 
 
 def test_who_sees_apart_learns_to_see_and_to_act_from_lessons_of_their_own() -> None:
-    network = NetworkSettings(
-        channels=(4, 4), points=2, looks=3, width=8, heads=2, layers=0, decoder_layers=0, sees_apart=True
-    )
-    one = learner(network=network, learning_rate=1e-2, distance=1.0, told=2, looking=0.0, weight_decay=0.1)
+    one = learner(network=SEES_APART, learning_rate=1e-2, distance=1.0, told=2, looking=0.0, weight_decay=0.1)
     assert one.sees_alone and isinstance(one.actor.network, Network)
     eyes = one.actor.network.eyesight()
     plans = [one for one in one.actor.parameters() if not any(one is eye for eye in eyes)]
@@ -100,10 +101,7 @@ def test_who_sees_apart_learns_to_see_and_to_act_from_lessons_of_their_own() -> 
 
 
 def test_where_what_is_seen_is_fixed_lessons_teach_the_rest_alone() -> None:
-    network = NetworkSettings(
-        channels=(4, 4), points=2, looks=3, width=8, heads=2, layers=0, decoder_layers=0, sees_apart=True
-    )
-    other = learner(network=network, told=1, looking=0.0)
+    other = learner(network=SEES_APART, told=1, looking=0.0)
     other.actor.fix_eyes()
     one = Supervised(other.settings, other.actor, torch.Generator().manual_seed(0), 3)
     seen = Seen(torch.randn(16, 5), torch.full((16, 16), 2), torch.randint(256, (16, 1, 16, 16, 3)).to(torch.uint8))

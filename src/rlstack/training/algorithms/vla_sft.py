@@ -228,9 +228,7 @@ class VLASFT:
 
     def actor(self) -> Actor:
         """Return a copy of the current actor."""
-        one = self.policy.copied().eval().requires_grad_(False)
-        one.fixed_eyes = False  # a file has one graph, from images on
-        return one
+        return self.policy.for_file()
 
     def change(self, settings: VLASFTSettings) -> None:
         """Go on with other settings; see :class:`rlstack.training.algorithm.ChangesInRun`."""

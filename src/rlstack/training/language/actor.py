@@ -179,6 +179,12 @@ class LanguageActor(PlanningActor):
         """Return a copy that shares what of a checkpoint is not trained."""
         return copy.deepcopy(self, {id(tensor): tensor for tensor in self._frozen().values()})
 
+    def for_file(self) -> LanguageActor:
+        """Return a copy that learns no more and whose graph begins with the images, as a file's does."""
+        one = self.copied().eval().requires_grad_(False)
+        one.fixed_eyes = False
+        return one
+
     def state_dict(self, *arguments: Any, **options: Any) -> dict[str, Any]:  # type: ignore[override]
         """Return all tensors but those of a checkpoint that are not trained, which stay in its folder."""
         return {n: t for n, t in super().state_dict(*arguments, **options).items() if n not in self._left_out}

@@ -110,9 +110,7 @@ class FineTuning:
 
     def actor(self) -> Actor:
         """Return a copy of the current actor."""
-        one = self.policy.copied().eval().requires_grad_(False)
-        one.fixed_eyes = False  # a file has one graph, from images on
-        return one
+        return self.policy.for_file()
 
     def state_dict(self) -> dict[str, Any]:
         """Return policy, environment and random state."""
