@@ -426,14 +426,15 @@ def test_refuses_to_tell_what_a_network_does_not_see_or_a_task_does_not_know() -
 def test_says_at_once_what_teaches_nothing_without_labels() -> None:
     settings = load_recipe("table_push").algorithm_settings
     off = [f"--algorithm-settings.{name} 0" for name in ("labels", "stills", "told", "network.looks")]
-    told = r"labels: 3, stills: 16000, told: 6, network.looks: 3 is not allowed with dataset, .*: give "
+    off += ["--algorithm-settings.network.offsets 0", "--algorithm-settings.network.sees_apart False"]
+    told = r"labels: 3, stills: 16000, told: 4, network.looks: 3, .*offsets: 6, .*sees_apart: true is not .*: give "
     with pytest.raises(ValueError, match=told + " ".join(off) + "; or go on from a policy that sees"):
         replace(settings, dataset=("shown",))
     with pytest.raises(ValueError, match=r"not allowed with labels: 0, .*: give " + " ".join(off[1:]) + ", or labels"):
         replace(settings, labels=0.0)
     with pytest.raises(ValueError, match=r"places: 0 is not allowed with network.looks: 3: .*Set places above 0"):
         replace(settings, places=0.0)
-    blind = replace(settings.network, looks=0)
+    blind = replace(settings.network, looks=0, offsets=0, sees_apart=False)
     replace(settings, dataset=("shown",), labels=0.0, stills=0, told=0, network=blind)
     replace(settings, labels=0.0, stills=0, told=0, network=blind)
     replace(settings, dataset=("shown",), told=0, checkpoint=CheckpointSettings(folder="smolvla"))

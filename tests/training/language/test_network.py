@@ -208,6 +208,10 @@ def test_refuses_sizes_that_do_not_fit() -> None:
         NetworkSettings(channels=(8,))
     with pytest.raises(ValueError, match="sees_apart"):
         NetworkSettings(sees_apart=True)
+    with pytest.raises(ValueError, match="offsets: 6 is not allowed with looks: 0"):
+        NetworkSettings(offsets=6)
+    with pytest.raises(ValueError, match=r"offsets: 6 is not allowed with .*decoder_layers above 0"):
+        NetworkSettings(offsets=6, looks=3, layers=0, decoder_layers=1)
     with pytest.raises(ValueError, match="rows"):
         NetworkSettings(rows=(0.9, 0.1))
     with pytest.raises(ValueError, match="pictures"):
@@ -249,3 +253,25 @@ def test_who_sees_apart_plans_by_none_of_what_sees() -> None:
     plans = [one for one in net.parameters() if not any(one is other for other in net.eyesight())]
     by = torch.autograd.grad(points[0].sum() + maps[0].sum(), plans, allow_unused=True)
     assert all(one is None for one in by)
+
+
+def test_who_acts_by_offsets_acts_by_nothing_else_that_is_seen_and_labels_alone_teach_them() -> None:
+    torch.manual_seed(0)
+    alone = {"looks": 2, "layers": 0, "decoder_layers": 0, "offsets": 3}
+    net = Network(3, (1, 31, 40, 3), 12, 4, replace(SETTINGS, **alone)).eval()
+    state, tokens, images = given(1)
+    planned, place = net.both(state, tokens, images)
+    assert net.offsets is not None
+    where = [*net.offsets.parameters(), *net.placer.parameters()]
+    acts = torch.autograd.grad(planned.square().sum(), [*net.planner.parameters(), *where], allow_unused=True)
+    assert all(one is not None for one in acts[: -len(where)]) and all(one is None for one in acts[-len(where) :])
+    labels = torch.autograd.grad(net.offsets(torch.relu(place.feature)).sum(), where)
+    assert all(one.any() for one in labels)
+    with torch.no_grad():
+        other = 255.0 - images
+        assert not torch.equal(net(state, tokens, other), planned)
+        net.offsets.weight.zero_()
+        assert torch.equal(net(state, tokens, other), net(state, tokens, images))
+        before = net(state, tokens, images)
+        net.offsets.bias.add_(1.0)
+        assert not torch.equal(net(state, tokens, images), before)

@@ -109,3 +109,18 @@ def test_where_what_is_seen_is_fixed_lessons_teach_the_rest_alone() -> None:
     assert not one.sees_alone
     assert one.update(iter([lesson]), 0.5, stills=True).keys() == {"labels"}
     assert one.update(iter([lesson]), 0.5).keys() == {"actions", "labels"}
+
+
+def test_a_network_that_acts_by_offsets_guesses_labels_itself() -> None:
+    one = learner(network=replace(SEES_APART, offsets=3), told=1, looking=0.0, learning_rate=1e-2)
+    assert isinstance(one.actor.network, Network) and one.actor.network.offsets is not None
+    seen = Seen(torch.randn(16, 5), torch.full((16, 16), 2), torch.zeros(0))
+    known = Known(torch.full((16, 3), 2.0), torch.rand(16, 1, 2, 5) - 0.5)
+    lesson = Lesson(seen, torch.randn(16, 2, 2), torch.ones(16, 2), known)
+    told = lesson.told(0.0, torch.Generator().manual_seed(0))
+    before = one.actor.network.offsets.bias.clone()
+    losses = [one.update(iter([told]), 0.5, told=True)["labels"] for _ in range(30)]
+    assert losses[-1] < 0.5 * losses[0] and not torch.equal(one.actor.network.offsets.bias, before)
+    bias = one.actor.network.offsets.bias.clone()
+    one.guess_by(told)
+    assert torch.equal(one.actor.network.offsets.bias, bias), "it came with what was learned before"

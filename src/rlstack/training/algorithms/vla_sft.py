@@ -82,6 +82,7 @@ class VLASFTSettings(SupervisedSettings):
         by_labels: dict[str, float] = {"stills": self.stills, "told": self.told}
         if not self.fixed_eyes:
             by_labels["network.looks"] = self.network.looks
+            by_labels |= {"network.offsets": self.network.offsets, "network.sees_apart": self.network.sees_apart}
         if self.checkpoint.folder:  # its network learns from actions alone, whatever the labels
             by_labels = {"told": self.told}
         elif self.dataset:
@@ -104,8 +105,9 @@ def _check_none(settings: Mapping[str, float], what: str, instead: str = "") -> 
     """Raise ``ValueError`` if some settings are not 0, with the options that set all of them to 0."""
     some = {name: number for name, number in settings.items() if number}
     if some:
-        told = ", ".join(f"{name}: {number:g}" for name, number in some.items())
-        options = " ".join(f"--algorithm-settings.{name} 0" for name in some)
+        told = ", ".join(f"{name}: {'true' if number is True else f'{number:g}'}" for name, number in some.items())
+        none = {name: "False" if number is True else "0" for name, number in some.items()}
+        options = " ".join(f"--algorithm-settings.{name} {off}" for name, off in none.items())
         raise ValueError(f"{told} is not allowed with {what}: give {options}{instead}.")
 
 

@@ -323,12 +323,17 @@ def check_told(environment: Any, settings: SupervisedSettings) -> None:
 
 
 def check_looks(environment: Any, network: NetworkSettings) -> None:
-    """Check that an environment's simulator knows all that a network with ``looks`` sees.
+    """Check that an environment's simulator knows all that a network with ``looks`` sees, or acts by.
 
     Raises:
         UserError: The network sees other things, or something else of them.
     """
     things, columns = environment.image_places().shape[2:]
+    if network.offsets not in (0, labels_size(environment)):
+        raise UserError(
+            f"algorithm_settings: network: offsets: {network.offsets} is not allowed: this task's simulator tells"
+            f" {labels_size(environment)} such numbers: set offsets to that, or to 0."
+        )
     if things > network.points:
         raise UserError(
             f"algorithm_settings: network: points: {network.points} is not allowed: this task tells where {things}"

@@ -75,6 +75,10 @@ class NetworkSettings:
     sees_apart: bool = False
     """Whether what is seen has words of its own, read apart from those that plan: what teaches to see then changes
     nothing of how the robot acts, and the other way round. Only with ``looks``."""
+    offsets: int = value(0, at_least=0)
+    """Numbers that say from where the robot is to where the thing and its goal are, which a simulator's ``labels``
+    teach: 6 in tasks with blocks. How the robot acts then goes by these, the words and its own state, and so much
+    fewer demonstrations teach it. 0: by all that is seen. Only with ``looks``, without layers and decoder_layers."""
     words: int = value(16, at_least=1)
     """Words of an instruction; further ones are dropped."""
     vectors: Vectors = "none"
@@ -89,6 +93,11 @@ class NetworkSettings:
         in_order(self, "rows")
         if self.sees_apart and not self.looks:
             raise ValueError("sees_apart: true is not allowed with looks: 0: how to act is learned through the images.")
+        if self.offsets and (not self.looks or self.layers or self.decoder_layers):
+            raise ValueError(
+                f"offsets: {self.offsets} is not allowed with looks: 0, or with layers or decoder_layers above 0: how"
+                " to act would be learned from the images."
+            )
         if self.pictures != "small" and (self.fine or self.rows != (0.0, 1.0)):
             raise ValueError(f"fine and rows are not allowed with pictures: {self.pictures}: they are of pixels.")
         if self.width % self.heads:
@@ -157,8 +166,11 @@ class Network(Normalised, Reads):
             nn.Linear(128, width),
         )
         self.placed = nn.Linear(width, width)
+        self.offsets = nn.Linear(width, settings.offsets) if settings.offsets else None
+        """Says where things are, if that is all that the robot acts by."""
+        by = 2 * width + settings.offsets if settings.offsets else (3 + cameras) * width + points
         self.planner = nn.Sequential(
-            nn.Linear((3 + cameras) * width + points, 256),
+            nn.Linear(by, 256),
             nn.ReLU(),
             nn.Linear(256, 256),
             nn.ReLU(),
@@ -220,6 +232,10 @@ class Network(Normalised, Reads):
         words, absent, said = self.read(tokens)
         state = self.normalised(proprioception)
         place = self._place(state, tokens, words, absent, said, images)
+        if self.offsets is not None:
+            with _exact():
+                where = self.offsets(torch.relu(place.feature)).detach()  # labels alone teach where things are
+                return self.decoded_norm(self._planned([self.feel(state), said, where])), place
         with _exact():
             felt, placed = self.feel(state), self.placed(torch.relu(place.feature))
         memory, summary = [words, felt[:, None], placed[:, None]], [felt, said, placed]
@@ -234,10 +250,15 @@ class Network(Normalised, Reads):
             mixed = layer(mixed, hidden)
         mixed = self.mixed_norm(mixed)
         with _exact():
-            steps = self.planner(torch.cat(summary, dim=1).float()).reshape(state.shape[0], self.steps, -1)
+            steps = self._planned(summary)
         for layer in self.decoder:
             steps = layer(steps, hidden, mixed)
         return self.decoded_norm(steps), place
+
+    def _planned(self, summary: list[Tensor]) -> Tensor:
+        """Return what the dense network plans (batch, steps, width) by columns."""
+        steps: Tensor = self.planner(torch.cat(summary, dim=1).float())
+        return steps.reshape(steps.shape[0], self.steps, -1)
 
     def cells(self, camera: int) -> Tensor:
         """Return the positions (cells, 2) of a camera's map: right and down, -1 to 1."""

@@ -113,9 +113,11 @@ class Supervised:
         self.averaged: Averaged | None = None
         """What averages gradients over processes; None: there is this one alone."""
         self._loose = _tokens_of(settings.loose, actor.tokeniser.words)
+        known = actor.grounded.offsets if actor.grounded else None
         guesses = labels and settings.labels and actor.grounded
-        self._guess = nn.Linear(settings.network.width, labels) if guesses else None
-        guess = [] if self._guess is None else [*self._guess.parameters()]
+        self._guess = (known or nn.Linear(settings.network.width, labels)) if guesses else None
+        """Guesses labels: the network itself does, or what is needed to teach it alone."""
+        guess = [] if self._guess is None or known else [*self._guess.parameters()]
         self._parameters = [*actor.trained(), *guess]
         self._apart = actor.grounded is not None and settings.network.sees_apart and not actor.fixed_eyes
         """Whether what sees learns apart from what acts; then neither's gradients make the other's smaller."""
@@ -136,7 +138,7 @@ class Supervised:
         A guess that knows nothing would unteach a network where things are.
         """
         network, guess = self.actor.grounded, self._guess
-        if network is None or guess is None or lesson.known is None:
+        if network is None or guess is None or guess is network.offsets or lesson.known is None:
             return
         with torch.no_grad():
             feature = torch.relu(network.place(*lesson.seen).feature)
