@@ -175,10 +175,15 @@ def test_learns_what_demo_record_writes(tmp_path: Path) -> None:
             replace(settings, dataset=named)
 
 
-@pytest.mark.parametrize(("head", "scale"), [("tokens", 4.0), ("flow", 1.5)])
-def test_file_is_the_policy(head: Any, scale: float, tmp_path: Path) -> None:
+BY_OFFSETS = replace(SMALL, points=2, looks=3, layers=0, decoder_layers=0, sees_apart=True, offsets=6)
+
+
+@pytest.mark.parametrize(
+    ("head", "scale", "network"), [("tokens", 4.0, SMALL), ("flow", 1.5, SMALL), ("regression", 3.0, BY_OFFSETS)]
+)
+def test_file_is_the_policy(head: Any, scale: float, network: NetworkSettings, tmp_path: Path) -> None:
     torch.manual_seed(1)
-    one = VLASFT(replace(SFT, head=head, chunk=3), environment(1))
+    one = VLASFT(replace(SFT, head=head, chunk=3, network=network), environment(1))
     with torch.no_grad():  # an untrained network hardly depends on what it sees
         for weight in one.policy.parameters():
             weight.mul_(scale)
@@ -413,6 +418,8 @@ def test_refuses_to_tell_what_a_network_does_not_see_or_a_task_does_not_know() -
         VLASFT(replace(SFT, network=replace(SMALL, points=2)), environment(task=suite))
     with pytest.raises(UserError, match=r"looks: 2 is not allowed.*3 numbers.*set looks to 3 and points to 3"):
         VLASFT(replace(SFT, network=replace(SMALL, looks=2)), environment(task=suite))
+    with pytest.raises(UserError, match="offsets: 3 is not allowed: this task's simulator tells 6 such numbers: set"):
+        VLASFT(replace(SFT, network=replace(BY_OFFSETS, offsets=3)), environment(1))
     with pytest.raises(ValueError, match=r"blind: 0\.5 is not allowed with told: 0"):
         VLADAggerSettings(blind=0.5)
     with pytest.raises(ValueError, match="blind: 1 is not allowed without fixed_eyes: true and looks"):
