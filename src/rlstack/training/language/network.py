@@ -76,9 +76,10 @@ class NetworkSettings:
     """Whether what is seen has words of its own, read apart from those that plan: what teaches to see then changes
     nothing of how the robot acts, and the other way round. Only with ``looks``."""
     offsets: int = value(0, at_least=0)
-    """Numbers that say from where the robot is to where the thing and its goal are, which a simulator's ``labels``
-    teach: 6 in tasks with blocks. How the robot acts then goes by these, the words and its own state, and so much
-    fewer demonstrations teach it. 0: by all that is seen. Only with ``looks``, without layers and decoder_layers."""
+    """Numbers, dm, that say from where the tool is to the named thing, and from there to its goal: 6 in tasks with
+    blocks. A simulator's ``labels`` teach the network to guess them from what is seen, and the robot then acts by
+    these, the words and its own state alone. 0: by all that is seen. Only with ``looks``, without layers and
+    decoder_layers."""
     words: int = value(16, at_least=1)
     """Words of an instruction; further ones are dropped."""
     vectors: Vectors = "none"
