@@ -33,7 +33,7 @@ from rlstack.training.export import PolicyGraph, TorchPolicy, export_policy, mak
 from rlstack.training.language import corrections, demonstrations
 from rlstack.training.language.actor import Seen
 from rlstack.training.language.checkpoints.opening import CheckpointSettings
-from rlstack.training.language.network import NetworkSettings
+from rlstack.training.language.network_settings import NetworkSettings
 from rlstack.training.language.supervised import Known, Lesson
 from rlstack.training.recipe import load_recipe
 from rlstack.training.run_files import RECIPE
@@ -105,8 +105,27 @@ def test_starts_of_trials_teach_where_things_are_and_no_action(tmp_path: Path) -
     assert np.corrcoef(across, replay.places[:, 0, 0, 0])[0, 1] > 0.9, "places are of the images beside them"
     assert replay.inside.sum() == 0.0 and replay.images(np.arange(4)).float().std() > 0.0
     assert one.iterate(0.5).scalars.keys() == {f"loss/{name}" for name in LOSSES}
-    demonstrations.record_stills(one.environment, one.policy, stills, 9)  # they are there
+    draw = torch.Generator()
+    demonstrations.record_stills(one.environment, one.policy, stills, 9, 0, draw)  # they are there
     assert len(demonstrations.ChunkReplay([stills], one.policy)) == len(replay)
+
+
+def test_learns_to_see_alone_wherever_the_arm_is(tmp_path: Path) -> None:
+    still, moving = (VLASFT(replace(SFT, demonstrations=0, stills=32, wander=n), environment()) for n in (0, 12))
+    for one, name in ((still, "still"), (moving, "moving")):
+        one.open(tmp_path / name)
+        assert one.iterate(0.5).scalars["loss/actions"] == 0.0
+    assert still._shown is not None and moving._shown is not None
+    height, begun = moving._shown.state[:, 2], still._shown.state[:, 2]  # dm
+    assert height.std() > 2.0 * begun.std()
+    speed = moving._shown.state[:, 3:6].norm(dim=1)
+    assert still._shown.state[:, 3:6].norm(dim=1).max() < 0.02 and speed.max() > 0.1 and speed.min() < 0.02, "m/s"
+    across = moving._shown.state[:, 1] + moving._shown.labels[:, 1]
+    assert np.corrcoef(across, moving._shown.places[:, 0, 0, 0])[0, 1] > 0.9, "places are of the images beside them"
+    with pytest.raises(ValueError, match="demonstrations: 0 is not allowed with dataset, or with stills: 0"):
+        replace(SFT, demonstrations=0)
+    with pytest.raises(ValueError, match="wander: 3 is not allowed with stills: 0"):
+        replace(SFT, wander=3)
 
 
 def test_learns_what_demo_record_writes(tmp_path: Path) -> None:
@@ -179,7 +198,12 @@ BY_OFFSETS = replace(SMALL, points=2, looks=3, layers=0, decoder_layers=0, sees_
 
 
 @pytest.mark.parametrize(
-    ("head", "scale", "network"), [("tokens", 4.0, SMALL), ("flow", 1.5, SMALL), ("regression", 3.0, BY_OFFSETS)]
+    ("head", "scale", "network"),
+    [
+        ("tokens", 4.0, SMALL),
+        ("flow", 1.5, SMALL),
+        ("regression", 3.0, replace(BY_OFFSETS, acts_without=("tool_position", "instruction"))),
+    ],
 )
 def test_file_is_the_policy(head: Any, scale: float, network: NetworkSettings, tmp_path: Path) -> None:
     torch.manual_seed(1)
@@ -420,6 +444,8 @@ def test_refuses_to_tell_what_a_network_does_not_see_or_a_task_does_not_know() -
         VLASFT(replace(SFT, network=replace(SMALL, looks=2)), environment(task=suite))
     with pytest.raises(UserError, match="offsets: 3 is not allowed: this task's simulator tells 6 such numbers: set"):
         VLASFT(replace(SFT, network=replace(BY_OFFSETS, offsets=3)), environment(1))
+    with pytest.raises(UserError, match="acts_without: 'tool' is not allowed: choose from tool_position, "):
+        VLASFT(replace(SFT, network=replace(BY_OFFSETS, acts_without=("tool",))), environment(1))
     with pytest.raises(ValueError, match=r"blind: 0\.5 is not allowed with told: 0"):
         VLADAggerSettings(blind=0.5)
     with pytest.raises(ValueError, match="blind: 1 is not allowed without fixed_eyes: true and looks"):

@@ -19,7 +19,7 @@ from rlstack.tasks.catalog.table_push import TablePushTask
 from rlstack.tasks.core.image_streams import CameraRange
 from rlstack.training.algorithms.vla_sft import VLASFT, VLASFTSettings
 from rlstack.training.export import PolicyGraph, export_policy, make_contract
-from rlstack.training.language.network import NetworkSettings
+from rlstack.training.language.network_settings import NetworkSettings
 from rlstack.training.recipe import load_recipe
 from rlstack.training.run_folder import save_checkpoint
 from tests.support.arms import small_panda
@@ -79,8 +79,12 @@ def test_learns_to_act_from_demonstrations_and_sees_as_before(own: VLASFTSetting
 
 
 def test_refuses_what_cannot_see_and_what_is_not_there(own: VLASFTSettings, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="fixed_eyes: true is not allowed without pretrained"):
-        replace(own, pretrained="")
+    with pytest.raises(UserError, match="pretrained: is empty: name the folder of a run on this task"):
+        VLASFT(replace(own, pretrained=""), environment()).check()
+    few = load_recipe("table_push_few")
+    task, arm = few.task_settings, load_robot(few.robot)
+    with pytest.raises(UserError, match=r"pretrained: is empty: .*; begin with `rlstack train table_push_perception"):
+        VLASFT(few.algorithm_settings, task.environment(arm, task.pipeline(arm), 1, "cpu", 0)).check()
     with pytest.raises(ValueError, match=r"network\.looks: 3 is not allowed with dataset, .*; or go on from a policy"):
         replace(own, fixed_eyes=False)
     with pytest.raises(UserError, match=r"gone does not exist: .* begin with `rlstack train table_push"):

@@ -12,7 +12,7 @@ from torch import Tensor
 from rlstack.tasks.core.pipeline import TermInfo
 from rlstack.training.language.actor import LanguageActor, Layout, PolicySettings
 from rlstack.training.language.corrections import Corrections, mixed
-from rlstack.training.language.network import NetworkSettings
+from rlstack.training.language.network_settings import NetworkSettings
 
 SMALL = NetworkSettings(channels=(4, 4), points=2, width=8, heads=2, layers=0, decoder_layers=1)
 LAYOUT = Layout(3, (1, 16, 16, 3), 8)

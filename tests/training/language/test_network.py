@@ -10,7 +10,8 @@ import torch
 
 from rlstack.errors import UserError
 from rlstack.training.language.grounding import apart, told, unlike_looks
-from rlstack.training.language.network import Network, NetworkSettings
+from rlstack.training.language.network import Network
+from rlstack.training.language.network_settings import NetworkSettings
 
 SETTINGS = NetworkSettings(channels=(8, 8), points=4, width=16, heads=2, layers=1, decoder_layers=1, words=5)
 
@@ -253,6 +254,33 @@ def test_who_sees_apart_plans_by_none_of_what_sees() -> None:
     plans = [one for one in net.parameters() if not any(one is other for other in net.eyesight())]
     by = torch.autograd.grad(points[0].sum() + maps[0].sum(), plans, allow_unused=True)
     assert all(one is None for one in by)
+
+
+def test_acts_without_what_it_is_told_to_and_sees_with_it() -> None:
+    torch.manual_seed(0)
+    settings = replace(SETTINGS, looks=2, layers=0, decoder_layers=0, offsets=3, acts_without=("place",))
+    net = Network(3, (1, 31, 40, 3), 12, 4, settings, acts_without=[0, 1]).eval()
+    state, tokens, images = given(1)
+    state.requires_grad_(True)
+    place = net.place(state, tokens, images)
+    (seen,) = torch.autograd.grad(place.feature.square().sum(), state)
+    (acted,) = torch.autograd.grad(net(state, tokens, images).square().sum(), state)
+    assert seen.all() and acted[:, 2].all() and not acted[:, :2].any()
+    assert "felt" not in net.state_dict(), "runs and files of before have none"
+    wordless = Network(3, (1, 31, 40, 3), 12, 4, replace(settings, acts_without=("instruction",))).eval()
+    wordless.load_state_dict(net.state_dict())
+    other = tokens.flip(1)
+    with torch.no_grad():
+        assert not torch.equal(net(state, tokens, images), net(state, other, images))
+        assert not torch.equal(wordless(state, tokens, images), wordless(state, other, images)), (
+            "words say what is seen"
+        )
+        for one in (net, wordless):
+            one.offsets.weight.zero_()
+        assert not torch.equal(net(state, tokens, images), net(state, other, images))
+        assert torch.equal(wordless(state, tokens, images), wordless(state, other, images))
+    with pytest.raises(ValueError, match=r"acts_without: \['place'\] is not allowed with offsets: 0"):
+        replace(settings, offsets=0)
 
 
 def test_who_acts_by_offsets_acts_by_nothing_else_that_is_seen_and_labels_alone_teach_them() -> None:

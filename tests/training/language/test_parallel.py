@@ -15,7 +15,7 @@ from rlstack.interfaces.instruction import encoded
 from rlstack.training.hindsight_replay import keep_episode
 from rlstack.training.language.actor import LanguageActor, Layout, Seen
 from rlstack.training.language.demonstrations import ChunkReplay, chunk_spec, lessons
-from rlstack.training.language.network import NetworkSettings
+from rlstack.training.language.network_settings import NetworkSettings
 from rlstack.training.language.parallel import Workers
 from rlstack.training.language.supervised import Lesson, Supervised, SupervisedSettings
 

@@ -23,7 +23,7 @@ from rlstack.training.algorithms.vla_ppo import VLAPPO, VLAPPOSettings
 from rlstack.training.algorithms.vla_rejection import VLARejection, VLARejectionSettings
 from rlstack.training.algorithms.vla_sft import VLASFT
 from rlstack.training.export import PolicyGraph, to_onnx
-from rlstack.training.language.network import NetworkSettings
+from rlstack.training.language.network_settings import NetworkSettings
 from rlstack.training.origin import read_origin
 from rlstack.training.recipe import Recipe, recipe_to_yaml
 from rlstack.training.run_contract import contract_of

@@ -17,7 +17,7 @@ from rlstack.training.algorithms.vla_sft import VLASFT, share_of
 from rlstack.training.elsewhere import robots_of
 from rlstack.training.language import recording_processes
 from rlstack.training.language.demonstrations import weights_of
-from rlstack.training.language.network import NetworkSettings
+from rlstack.training.language.network_settings import NetworkSettings
 from rlstack.training.recipe import recipe_from_data
 from rlstack.training.run_files import WORKERS
 

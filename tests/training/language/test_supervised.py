@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from rlstack.errors import UserError
 from rlstack.training.language.actor import LanguageActor, Layout, Seen
-from rlstack.training.language.network import Network, NetworkSettings
+from rlstack.training.language.network import Network
+from rlstack.training.language.network_settings import NetworkSettings
 from rlstack.training.language.supervised import Known, Lesson, Supervised, SupervisedSettings, with_strange
 from rlstack.training.language.tokeniser import NO_WORD, UNKNOWN
 

@@ -121,7 +121,7 @@ class ChunkEnvironment(MujocoEnvironment):
         ``act`` returns each action when its time has come, such as an expert's.
 
         Images are rendered only for the observations that it returns. A robot whose episode ends within the chunk
-        holds its joints until the end of it. Call :meth:`observe` once before the first chunk.
+        holds its joints until the end of it.
         """
         going, timed_out, success = np.ones(self.count, np.bool_), *np.zeros((2, self.count), np.bool_)
         steps = np.zeros(self.count, np.intp)
@@ -181,13 +181,25 @@ class ChunkEnvironment(MujocoEnvironment):
         if lost.any() and len(diverged := np.flatnonzero(~np.isfinite(self.worlds.state).all(axis=1))):
             self._start(diverged)  # keep values that are not finite from everything after
         with torch.no_grad():
-            sensed = self._noisy(self.scene.true(images=False), slice(None))
-            named = {n: torch.from_numpy(sensed[n].astype(np.float32)) for n in self.task.inputs if n in sensed}
-            self._prepared = self.pipeline.prepare(named, self._memory)
+            self._prepared = self._without_images()
         taken = clipped.numpy().astype(np.float64)
         outcome = self._outcome(taken, lost)
         self._last_action = taken
         return lost, outcome
+
+    def _sensed(self) -> dict[str, Tensor]:
+        """Return the pipeline's prepared inputs of the present: after a restart, without images, which cost time."""
+        if self._prepared is None:
+            with torch.no_grad():
+                self._prepared = self._without_images()
+        assert self._prepared is not None
+        return self._prepared
+
+    def _without_images(self) -> dict[str, Tensor]:
+        sensed = self._noisy(self.scene.true(images=False), slice(None))
+        named = {n: torch.from_numpy(sensed[n].astype(np.float32)) for n in self.task.inputs if n in sensed}
+        prepared: dict[str, Tensor] = self.pipeline.prepare(named, self._memory)
+        return prepared
 
     def _columns(self) -> Tensor:
         """Return the present observation (N, columns) without its images, which are last."""

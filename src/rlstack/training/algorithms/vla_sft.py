@@ -59,8 +59,9 @@ class VLASFTSettings(SupervisedSettings):
     """Folder of a run of this family to go on from, its policy file, or a released policy's name; empty: begin anew."""
     fixed_eyes: bool = False
     """Whether what is seen in images stays as it is, as where nobody knows where things are in frames of a dataset."""
-    demonstrations: int = value(2000, at_least=1)
-    """Number of successful episodes to learn from; of datasets: at most so many of each."""
+    demonstrations: int = value(2000, at_least=0)
+    """Number of successful episodes to learn from; of datasets: at most so many of each. 0: learn to see alone, from
+    ``stills``, for runs that go on from there with ``fixed_eyes``."""
     dataset: tuple[str, ...] = ()
     """Folders of LeRobot datasets or ROS 2 bags that hold them, each with its weight in a mixture or without, such as
     runs/a:0.7; empty: from the task's scripted expert."""
@@ -69,16 +70,17 @@ class VLASFTSettings(SupervisedSettings):
     kicks: float = value(0.0, at_least=0.0, at_most=0.5)
     """Share of the expert's chunks in which it executes a random action instead, also where noise is switched off."""
     stills: int = value(0, at_least=0)
-    """Starts of further trials, of which only labels and places are learned, in two fifths of each batch: more
+    """Moments of further trials, of which only labels and places are learned, in two fifths of each batch: more
     sentences, things and appearances than demonstrations have, for a picture each."""
+    wander: int = value(0, at_least=0)
+    """Largest number of steps of random motion before each of these moments, so that what is seen is known wherever the
+    robot is; 0: they are the trials' starts."""
     processes: int = value(1, at_least=1)
     """Processes that record demonstrations and learn together. Each records its share with ``envs`` robots of its own,
     and learns from batches of its own; gradients are averaged."""
 
     def __post_init__(self) -> None:
         parts_of(self.dataset)
-        if self.fixed_eyes and not self.pretrained:
-            raise ValueError("fixed_eyes: true is not allowed without pretrained: they would see nothing.")
         by_labels: dict[str, float] = {"stills": self.stills, "told": self.told}
         if not self.fixed_eyes:
             by_labels["network.looks"] = self.network.looks
@@ -96,6 +98,12 @@ class VLASFTSettings(SupervisedSettings):
             raise ValueError(
                 f"places: 0 is not allowed with network.looks: {self.network.looks}: nothing else teaches such a"
                 " network to see. Set places above 0, such as 1, or network.looks to 0."
+            )
+        if self.wander and not self.stills:
+            raise ValueError(f"wander: {self.wander} is not allowed with stills: 0: it is before them.")
+        if not self.demonstrations and (self.dataset or not self.stills):
+            raise ValueError(
+                "demonstrations: 0 is not allowed with dataset, or with stills: 0: nothing would be learned from."
             )
         if self.told and self.accumulated > 1:
             raise ValueError(f"told: {self.told} is not allowed with accumulated: {self.accumulated}: set it to 1.")
@@ -142,7 +150,7 @@ class VLASFT:
 
     def check(self) -> None:
         """Load the policy to go on from; see :class:`rlstack.training.algorithm.ChecksFirst`."""
-        if self.settings.pretrained and not self._begun:
+        if (self.settings.pretrained or self.settings.fixed_eyes) and not self._begun:  # blind eyes stay blind
             self.policy.load_state_dict(pretrained(self.settings.pretrained, self.policy, self.environment))
             self._begun = True
 
@@ -186,12 +194,12 @@ class VLASFT:
         """Record a share of the demonstrations; see :class:`.RecordsShares`."""
         settings, policy = self.settings, self.policy
         for name, place, wanted in self._share(folder, rank, size):
+            drawing = torch.Generator().manual_seed(torch.initial_seed() % 2**63)  # resuming draws batches as before
             if name == FOLDER:
-                noise, seed = Disturbance(settings.stray, settings.kicks), torch.initial_seed() % 2**63
-                drawing = torch.Generator().manual_seed(seed)  # so that resuming draws batches as before
+                noise = Disturbance(settings.stray, settings.kicks)
                 record_chunks(self.environment, policy, place, wanted, noise, drawing)
             else:
-                record_stills(self.environment, policy, place, wanted)
+                record_stills(self.environment, policy, place, wanted, settings.wander, drawing)
 
     def _recorded(self, folder: Path, processes: int) -> list[Path]:
         """Record what is missing of all shares, side by side; return where they are."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -23,7 +23,8 @@ from rlstack.training.language.flow import Flow
 from rlstack.training.language.head import Head
 from rlstack.training.language.heads import HeadName, make_head
 from rlstack.training.language.meanings import meanings
-from rlstack.training.language.network import Network, NetworkSettings, Placed
+from rlstack.training.language.network import Network, Placed
+from rlstack.training.language.network_settings import INSTRUCTION, NetworkSettings
 from rlstack.training.language.tokeniser import Tokeniser
 from rlstack.training.networks import Normalised, multiplies_halves
 
@@ -61,17 +62,30 @@ class Layout:
         state: Columns of proprioception.
         images: Cameras, rows, columns, 3.
         length: Bytes of the instruction.
+        terms: Name, first column and number of columns of each observation of proprioception, where they have names.
     """
 
     state: int
     images: tuple[int, int, int, int]
     length: int
+    terms: tuple[tuple[str, int, int], ...] = ()
 
     def split(self, observation: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return proprioception (batch, columns), bytes (batch, length), images (batch, cameras, rows, columns, 3)."""
         end = self.state + self.length
         images = observation[:, end:].reshape(-1, *self.images)
         return observation[:, : self.state], observation[:, self.state : end], images
+
+    def columns(self, names: Sequence[str]) -> list[int]:
+        """Return the columns of some observations of proprioception; raise ``UserError`` naming one that is unknown."""
+        known = {name: range(start, start + size) for name, start, size in self.terms}
+        for name in names:
+            if name not in known:
+                raise UserError(
+                    f"algorithm_settings: network: acts_without: '{name}' is not allowed: choose from"
+                    f" {', '.join([*known, INSTRUCTION])}."
+                )
+        return [column for name in names for column in known[name]]
 
 
 def layout_of(pipeline: Pipeline, algorithm: str) -> Layout:
@@ -86,7 +100,8 @@ def layout_of(pipeline: Pipeline, algorithm: str) -> Layout:
             f"algorithm: {algorithm} is not allowed: this task's observation does not end with an instruction and"
             " images. Choose a task with sentences, such as table_push."
         )
-    return Layout(rows[-2].start, kinds[-1].shape, rows[-2].size)  # type: ignore[arg-type]
+    terms = tuple((row.name, row.start, row.size) for row in rows[:-2])
+    return Layout(rows[-2].start, kinds[-1].shape, rows[-2].size, terms)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +152,10 @@ class LanguageActor(PlanningActor):
             self.network, self.head = open_checkpoint(settings.checkpoint, fit)
             self._left_out = {name for name, _ in frozen(self)}
         else:
-            self.network = Network(layout.state, layout.images, self.tokeniser.size, settings.chunk, settings.network)
+            without = layout.columns([one for one in settings.network.acts_without if one != INSTRUCTION])
+            self.network = Network(
+                layout.state, layout.images, self.tokeniser.size, settings.chunk, settings.network, without
+            )
             self.head = make_head(settings.head, settings.network.width, actions, settings.bins)
         if isinstance(self.head, Flow):
             further, axes = self.head.beyond

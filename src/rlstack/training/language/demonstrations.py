@@ -18,7 +18,7 @@ from rlstack.errors import UserError
 from rlstack.progress import EVERY_S, StageLines
 from rlstack.training.hindsight_replay import Rows, each, keep_episode
 from rlstack.training.language.actor import LanguageActor, Layout, Seen
-from rlstack.training.language.network import NetworkSettings
+from rlstack.training.language.network_settings import NetworkSettings
 from rlstack.training.language.strays import Disturbance, Strays
 from rlstack.training.language.supervised import Known, Lesson, SupervisedSettings
 
@@ -26,7 +26,7 @@ FOLDER = "chunks"
 """Folder of demonstrations in a run's folder; see :func:`place_of`."""
 
 STILLS = "stills"
-"""Folder of starts of trials, of which there is an image each and no action, in a run's folder, likewise."""
+"""Folder of moments of trials, of which there is an image each and no action, in a run's folder, likewise."""
 
 _OF_PROCESS = "-of-process-"
 """What follows the name of a folder that a further process recorded."""
@@ -135,7 +135,7 @@ def places_of(folder: Path, name: str) -> list[Path]:
 
 
 def recorded(place: Path, name: str) -> int:
-    """Return how many demonstrations (of :data:`FOLDER`) or starts (of :data:`STILLS`) are in a folder, if it is there.
+    """Return how many demonstrations (of :data:`FOLDER`) or moments (of :data:`STILLS`) a folder has, if it is there.
 
     Raises:
         UserError: A file in it is damaged.
@@ -211,16 +211,28 @@ def record_chunks(
             _demonstrate(environment, actor, buffer, wanted, held, noise, generator)
 
 
-def record_stills(environment: Any, actor: LanguageActor, place: Path, wanted: int) -> None:
-    """Record starts of trials, unless they are there.
+def record_stills(
+    environment: Any, actor: LanguageActor, place: Path, wanted: int, wander: int, generator: torch.Generator
+) -> None:
+    """Record a moment of each of many trials, unless they are there.
 
     They are chunks none of whose actions teaches: more scenes, sentences and appearances than demonstrations have.
+
+    Args:
+        environment: Environment of the trials.
+        actor: Gives the layout and the chunk.
+        place: Where they are kept.
+        wanted: How many.
+        wander: Largest number of steps for which each robot has moved at random before that moment; 0: it is the start.
+        generator: Draws these motions.
     """
     count = environment.count
     lanes, nothing = np.arange(count), np.zeros((count, actor.chunk, actor.actions), np.float32)
 
     def begun() -> Rows:
         environment.restart(torch.from_numpy(lanes))
+        if wander:
+            _wander(environment, wander, generator)
         seen = environment.observe()[0]  # first: places are of the images that were observed last
         return seen_rows(environment, actor.layout, seen, environment.privileged(), environment.image_places())
 
@@ -230,8 +242,17 @@ def record_stills(environment: Any, actor: LanguageActor, place: Path, wanted: i
             buffer.begin_lanes(begun(), lanes)
             while len(buffer) < wanted:
                 buffer.add_lanes({"action": nothing, "inside": nothing[..., 0]}, begun(), lanes)
-                say_how_far("starts", len(buffer), wanted)
+                say_how_far("moments of trials", len(buffer), wanted)
             environment.reset_all()
+
+
+def _wander(environment: Any, most: int, generator: torch.Generator) -> None:
+    """Let each robot wait, and then move along a random line, for ``most`` steps together."""
+    size = environment.count, environment.pipeline.action_size
+    way = (2.0 * torch.rand(size, generator=generator) - 1.0) * environment.noisy_actions()
+    waits = torch.randint(most + 1, (size[0], 1), generator=generator)
+    steps = iter(range(most))
+    environment.roll(lambda: way * (waits <= next(steps)), most)
 
 
 def _demonstrate(
@@ -349,16 +370,17 @@ def check_looks(environment: Any, network: NetworkSettings) -> None:
 
 def labels_size(environment: Any) -> int:
     """Return the number of labels of an environment's observations."""
-    return len(_label_columns(environment))
+    return len(label_columns(environment))
 
 
 def labels_of(environment: Any) -> Tensor:
     """Return the labels (N, labels) of an environment's observations."""
-    columns: Tensor = environment.privileged()[:, _label_columns(environment)]
+    columns: Tensor = environment.privileged()[:, label_columns(environment)]
     return columns
 
 
-def _label_columns(environment: Any) -> list[int]:
+def label_columns(environment: Any) -> list[int]:
+    """Return the columns of an environment's privileged observations that are labels."""
     rows = (row for row in environment.privileged_table() if row.name in LABELS)
     return [column for row in rows for column in range(row.start, row.start + row.size)]
 
@@ -370,6 +392,6 @@ def seen_rows(environment: Any, layout: Layout, observation: Tensor, privileged:
         "state": state.numpy().copy(),
         "instruction": text.to(torch.uint8).numpy(),  # type: ignore[dict-item]
         "pictures": images.to(torch.uint8).numpy(),  # type: ignore[dict-item]
-        "labels": privileged[:, _label_columns(environment)].numpy().copy(),
+        "labels": privileged[:, label_columns(environment)].numpy().copy(),
         "places": places.numpy(),
     }

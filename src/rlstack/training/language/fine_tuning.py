@@ -157,7 +157,7 @@ def pretrained(
     if not name:
         raise UserError(
             f"{WHERE} is empty: name the folder of a run on this task, such as runs/table_push-001, or a policy file;"
-            f" {first_run(environment, policy.settings.head)}. A checkpoint without such a run needs its own statistics"
+            f" {first_run(environment, policy.settings)}. A checkpoint without such a run needs its own statistics"
             " (checkpoint: {statistics: checkpoint})."
         )
     path = Path(name)
@@ -165,7 +165,7 @@ def pretrained(
         path = released_policies().get(name, path)
     if path.is_file():
         return weights_of_file(path, policy, environment, heads)
-    before = Predecessor(path, recipe_in(path, environment, policy.settings.head), environment, policy, heads)
+    before = Predecessor(path, recipe_in(path, environment, policy.settings), environment, policy, heads)
     before.check_robot()
     state = load_checkpoint(path)
     learned = state["algorithm"]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -18,10 +17,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rlstack.errors import UserError
-from rlstack.schema import in_order, value
 from rlstack.training.language.attention import Layer
-from rlstack.training.language.efficientnet import EfficientNetLite, Pictures
-from rlstack.training.language.meanings import Vectors
+from rlstack.training.language.efficientnet import EfficientNetLite
+from rlstack.training.language.network_settings import INSTRUCTION, NetworkSettings
 from rlstack.training.language.reading import NAMES, Reading, Reads
 from rlstack.training.networks import Normalised
 from rlstack.training.vision_encoder import SoftArgmax
@@ -32,77 +30,6 @@ _PLANES, _DARK = 4, 20.0
 """Of an image: brightness and three colours; brightness, of 255, below which colours count less."""
 _LEAST_STD = 0.02
 """Smallest standard deviation of planes to divide by."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class NetworkSettings:
-    """Size of the network."""
-
-    pictures: Pictures = "small"
-    """What convolutions begin with: the pixels, or maps of a network that was trained on ImageNet; see
-    :mod:`.efficientnet`."""
-    tuned: bool = False
-    """Whether that network learns as well; else it stays as it is."""
-    channels: tuple[int, ...] = value((24, 48, 48), at_least=1)
-    """Channels of the convolutions; of an ImageNet network's maps the last two are made."""
-    points: int = value(16, at_least=1)
-    """Features whose positions in an image are found."""
-    looks: int = value(0, at_least=0)
-    """Numbers that say what there is at each of these positions. Nothing else is seen of an image then, and a simulator
-    can tell what is seen, in place of the image. 0: none, and patches of the image beside the positions."""
-    fine: bool = False
-    """Whether maps have a cell for 2 by 2 pixels, not 4 by 4: three times the work, for things of a few pixels."""
-    rows: tuple[float, float] = value((0.0, 1.0), at_least=0.0, at_most=1.0)
-    """Part of an image, from its top down, that convolutions see."""
-    sharpness: float = value(1.0, above=0.0)
-    """Factor of the scores whose distribution's mean a feature's position is: above 1, less of what is elsewhere in the
-    image draws it away."""
-    tilted: bool = False
-    """Whether the sentence tilts the maps of these features across the image, so that of two alike things one can be
-    the left one."""
-    composed: bool = False
-    """Whether each word makes the convolutions look for something of its own, whatever the others are, and this adds
-    up: who has seen purple things and cubes then finds a purple cube. All words together say which of them name which
-    thing."""
-    width: int = value(128, at_least=8)
-    """Width of tokens."""
-    heads: int = value(4, at_least=1)
-    """Heads of attention."""
-    layers: int = value(1, at_least=0)
-    """Layers in which images, words and proprioception attend to each other."""
-    decoder_layers: int = value(2, at_least=0)
-    """Layers in which the planned steps attend to them; 0: a dense network alone plans."""
-    sees_apart: bool = False
-    """Whether what is seen has words of its own, read apart from those that plan: what teaches to see then changes
-    nothing of how the robot acts, and the other way round. Only with ``looks``."""
-    offsets: int = value(0, at_least=0)
-    """Numbers, dm, that say from where the tool is to the named thing, and from there to its goal: 6 in tasks with
-    blocks. A simulator's ``labels`` teach the network to guess them from what is seen, and the robot then acts by
-    these, the words and its own state alone. 0: by all that is seen. Only with ``looks``, without layers and
-    decoder_layers."""
-    words: int = value(16, at_least=1)
-    """Words of an instruction; further ones are dropped."""
-    vectors: Vectors = "none"
-    """Word vectors by which words that training never says are taken for others of like meaning; see
-    :mod:`.meanings`."""
-
-    def __post_init__(self) -> None:
-        if len(self.channels) < 2:
-            raise ValueError(f"channels: {list(self.channels)} is not allowed: give at least two convolutions.")
-        if self.tuned and self.pictures == "small":
-            raise ValueError("tuned: true is not allowed with pictures: small, which always learn.")
-        in_order(self, "rows")
-        if self.sees_apart and not self.looks:
-            raise ValueError("sees_apart: true is not allowed with looks: 0: how to act is learned through the images.")
-        if self.offsets and (not self.looks or self.layers or self.decoder_layers):
-            raise ValueError(
-                f"offsets: {self.offsets} is not allowed with looks: 0, or with layers or decoder_layers above 0: how"
-                " to act would be learned from the images."
-            )
-        if self.pictures != "small" and (self.fine or self.rows != (0.0, 1.0)):
-            raise ValueError(f"fine and rows are not allowed with pictures: {self.pictures}: they are of pixels.")
-        if self.width % self.heads:
-            raise ValueError(f"heads: {self.heads} is not allowed: must divide width ({self.width}).")
 
 
 class Placed(NamedTuple):
@@ -129,6 +56,7 @@ class Network(Normalised, Reads):
         vocabulary: Number of tokens of the tokeniser.
         steps: Planned steps.
         settings: Size.
+        acts_without: Columns of the robot's own state by which it does not act.
     """
 
     def __init__(
@@ -138,6 +66,7 @@ class Network(Normalised, Reads):
         vocabulary: int,
         steps: int,
         settings: NetworkSettings,
+        acts_without: Sequence[int] = (),
     ) -> None:
         super().__init__(proprioception)
         self.settings, self.steps, self.images = settings, steps, images
@@ -156,6 +85,8 @@ class Network(Normalised, Reads):
         tokens = _POINT_TOKENS + (0 if settings.looks else _PATCHES**2)
         self.camera_place = nn.Parameter(0.02 * torch.randn(cameras, tokens, width))
         self.feel = nn.Linear(proprioception, width)
+        felt = [float(column not in acts_without) for column in range(proprioception)]
+        self.register_buffer("felt", torch.tensor(felt) if acts_without else None, persistent=False)
         self.mixer = nn.ModuleList(Layer(width, heads) for _ in range(settings.layers))
         self.mixed_norm = nn.LayerNorm(width)
         points = _columns(settings) * cameras
@@ -182,6 +113,8 @@ class Network(Normalised, Reads):
 
     plane_mean: Tensor
     plane_scale: Tensor
+    felt: Tensor | None
+    """Of each column of the robot's own state: 1, or 0 for those by which it does not act. None: by all."""
 
     def standardise_by(self, images: Tensor) -> None:
         """Set the standardisation of images to mean and deviation of some (samples, cameras, rows, columns, 3)."""
@@ -236,7 +169,10 @@ class Network(Normalised, Reads):
         if self.offsets is not None:
             with _exact():
                 where = self.offsets(torch.relu(place.feature)).detach()  # labels alone teach where things are
-                return self.decoded_norm(self._planned([self.feel(state), said, where])), place
+                felt = self.feel(state if self.felt is None else state * self.felt)
+                if INSTRUCTION in self.settings.acts_without:
+                    said = torch.zeros_like(said)
+                return self.decoded_norm(self._planned([felt, said, where])), place
         with _exact():
             felt, placed = self.feel(state), self.placed(torch.relu(place.feature))
         memory, summary = [words, felt[:, None], placed[:, None]], [felt, said, placed]

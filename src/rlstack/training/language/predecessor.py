@@ -12,7 +12,8 @@ from rlstack import schema
 from rlstack.errors import UserError
 from rlstack.robots import load_robot, robot_names
 from rlstack.tasks import TASKS
-from rlstack.training.language.actor import LanguageActor
+from rlstack.training.language.actor import LanguageActor, PolicySettings
+from rlstack.training.language.network_settings import NetworkSettings
 from rlstack.training.recipe import recipe_files
 from rlstack.training.run_files import CHECKPOINT, POLICY, RECIPE
 from rlstack.yaml_files import read_yaml
@@ -24,7 +25,7 @@ _BEGINS = "vla_sft"
 """The algorithm whose runs no other run precedes."""
 _FORM = ("head", "bins", "chunk", "network", "checkpoint")
 """Settings of a policy's form."""
-_FREE = ("fine", "rows", "sharpness")
+_FREE = ("fine", "rows", "sharpness", "acts_without")
 """Those of them that change no tensor, and yet a file's graph."""
 _ELSEWHERE = ("tuned", "frozen", "statistics")
 """Those of them that change neither."""
@@ -114,22 +115,27 @@ class Predecessor:
 
     def _command(self) -> str:
         """Return what makes one that fits."""
-        return first_run(self.environment, self.policy.settings.head)
+        return first_run(self.environment, self.policy.settings)
 
 
-def first_run(environment: Any, head: str) -> str:
-    """Return how to make a run that others on this task go on from: the command of a recipe, if there is one."""
-    name, data = _first_recipe(environment.task)
+def first_run(environment: Any, form: PolicySettings) -> str:
+    """Return how to make a run that others on this task go on from: the command of a recipe, if there is one.
+
+    Args:
+        environment: Of the task and the robot.
+        form: Of the policy that goes on.
+    """
+    name, data = _first_recipe(environment.task, form.network)
     if not name:
         return f"begin with a run of {_BEGINS} on this task"
     mine = environment.robot.name
     robot = "" if data["robot"] == mine else f" --robot {mine if mine in robot_names() else mine + '.yaml'}"
-    usual = data["algorithm_settings"].get("head", head)
-    more = "" if head == usual else f" --algorithm-settings.head {head}"
+    usual = data["algorithm_settings"].get("head", form.head)
+    more = "" if form.head == usual else f" --algorithm-settings.head {form.head}"
     return f"begin with `rlstack train {name}{robot}{more}`"
 
 
-def recipe_in(folder: Path, environment: Any, head: str) -> Mapping[str, Any]:
+def recipe_in(folder: Path, environment: Any, form: PolicySettings) -> Mapping[str, Any]:
     """Return the recipe of a run as plain data, which may be of another version; empty: it has none.
 
     Raises:
@@ -143,19 +149,26 @@ def recipe_in(folder: Path, environment: Any, head: str) -> Mapping[str, Any]:
         name = (
             f"its policy file, {file}, if it is of this task" if file.is_file() else "a run's folder or a policy file"
         )
-        raise UserError(f"{WHERE} {folder} {why}: name {name}, or {first_run(environment, head)}.")
+        raise UserError(f"{WHERE} {folder} {why}: name {name}, or {first_run(environment, form)}.")
     data = read_yaml(folder / RECIPE, "the recipe") if (folder / RECIPE).is_file() else {}
     return data if isinstance(data, Mapping) else {}
 
 
-def _first_recipe(task: Any) -> tuple[str, Mapping[str, Any]]:
-    """Return the name and the data of the recipe that a task's runs begin with; empty: there is none."""
+def _first_recipe(task: Any, network: NetworkSettings | None = None) -> tuple[str, Mapping[str, Any]]:
+    """Return the name and the data of the recipe that a task's runs begin with; empty: there is none.
+
+    Of several it is that of a ``network``, or else the first.
+    """
+    found: list[tuple[str, Mapping[str, Any]]] = []
     for name, path in recipe_files().items():
         if f"\nalgorithm: {_BEGINS}\n" in path.read_text():  # reading all as YAML takes seconds
             data = read_yaml(path, "the recipe")
-            if TASKS.load(data["task"]) is type(task):
-                return name, data
-    return "", {}
+            if TASKS.load(data["task"]) is type(task) and not data["algorithm_settings"].get("fixed_eyes"):
+                found.append((name, data))
+    for name, data in found:
+        if schema.load(NetworkSettings, data["algorithm_settings"].get("network", {}), name) == network:
+            return name, data
+    return found[0] if found else ("", {})
 
 
 def _apart(name: str, there: Any, here: Any, free: tuple[str, ...]) -> list[tuple[str, Any, Any]]:

@@ -190,7 +190,7 @@ class Supervised:
                     features, place = grounded.both(*seen) if grounded else (self.actor.features(seen), place)
                     wrong = self.actor.head.loss(features, actions, self.generator)
                     count = inside.sum() if self.averaged is None else self.averaged.mean(inside.sum())
-                    loss = (wrong * inside).sum() / count
+                    loss = (wrong * inside).sum() / count.clamp(min=1.0)  # of moments alone nothing is inside
                     losses["actions"] = loss.detach()
             if self._guess is not None and known is not None and grounded and place:
                 if len(place.feature):

@@ -13,7 +13,7 @@ import torch
 from rlstack.files import write_atomically
 from rlstack.interfaces.signals import INSTRUCTION_BYTES
 from rlstack.training.language.actor import LanguageActor, Layout
-from rlstack.training.language.network import NetworkSettings
+from rlstack.training.language.network_settings import NetworkSettings
 from rlstack.training.language.supervised import Lesson, Supervised, SupervisedSettings
 from rlstack.training.metaworld.demonstrations import AXES, LABELS, Demonstrations
 from rlstack.training.metaworld.suite import Suite
