@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from rlstack.errors import UserError
 from rlstack.training.language import proximal as module
 from rlstack.training.language.actor import LanguageActor, Layout, PolicySettings, Seen
 from rlstack.training.language.network_settings import NetworkSettings
@@ -19,9 +17,9 @@ from rlstack.training.language.proximal import Proximal, ProximalSettings
 SMALL = NetworkSettings(channels=(4, 4), points=2, width=8, heads=2, layers=0, decoder_layers=1)
 
 
-def policy(network: NetworkSettings = SMALL) -> LanguageActor:
+def policy() -> LanguageActor:
     torch.manual_seed(0)
-    return LanguageActor(Layout(5, (1, 16, 16, 3), 32), ("push", "red"), 2, PolicySettings(network=network, chunk=3))
+    return LanguageActor(Layout(5, (1, 16, 16, 3), 32), ("push", "red"), 2, PolicySettings(network=SMALL, chunk=3))
 
 
 def experience(one: LanguageActor, seed: int) -> tuple[dict[str, Any], torch.Tensor]:
@@ -75,23 +73,6 @@ def test_where_things_are_is_learned_from_trials_that_teach_nothing_else() -> No
     learner = PolicyGradient(settings, one, torch.Generator().manual_seed(0))
     losses = [learner.update(chunks, 0.0 * advantage, 0.0)["places"] for _ in range(60)]
     assert losses[-1] < 0.2 * losses[0]
-
-
-def test_offsets_are_learned_from_its_own_trials_and_move_nothing_that_acts() -> None:
-    one = policy(replace(SMALL, looks=2, decoder_layers=0, offsets=3))
-    chunks, advantage = experience(one, 0)
-    chunks["privileged"] = torch.cat([torch.zeros(16, 1), chunks["seen"].state[:, :3]], dim=1)
-    chunks["inside"][8:] = 0.0
-    chunks["privileged"][8:] = 1e3  # after the end of an episode
-    settings = PolicyGradientSettings(batch=16, epochs=1, labels=1.0, learning_rate=3e-3)
-    learner = PolicyGradient(settings, one, torch.Generator().manual_seed(0), labels=[1, 2, 3])
-    assert one.grounded is not None
-    planner = [parameter.clone() for parameter in one.grounded.planner.parameters()]
-    losses = [learner.update(chunks, 0.0 * advantage, 0.0)["labels"] for _ in range(150)]
-    assert losses[-1] < 0.2 * losses[0] < 1.0
-    assert all(map(torch.equal, one.grounded.planner.parameters(), planner))
-    with pytest.raises(UserError, match="labels: 1 is not allowed with network: offsets: 0, of which they are"):
-        PolicyGradient(settings, policy(), torch.Generator(), labels=[1, 2, 3])
 
 
 def test_fixed_eyes_see_the_same_after_an_update_and_their_policy_learns() -> None:

@@ -14,7 +14,7 @@ from rlstack.errors import UserError
 from rlstack.schema import value
 from rlstack.tasks.core.learning_environment import LearningEnvironment
 from rlstack.training.algorithm import IterationResult, check_finite
-from rlstack.training.language.demonstrations import check_looks, label_columns
+from rlstack.training.language.demonstrations import check_looks
 from rlstack.training.language.policy_gradient import CHANGEABLE, PolicyGradient
 from rlstack.training.language.reinforced import ReinforcedSettings
 from rlstack.training.language.rollouts import group_advantages, totals
@@ -54,7 +54,7 @@ class VLAGRPO(SampledTrials):
         self.settings = settings
         self._longest = -(-environment.task.steps // settings.chunk)
         self.steps_per_iteration = environment.count * environment.task.steps
-        self.learner = PolicyGradient(settings, self.policy, self.generator, label_columns(environment))
+        self.learner = PolicyGradient(settings, self.policy, self.generator)
         environment.autoreset = False
 
     def refer(self) -> None:

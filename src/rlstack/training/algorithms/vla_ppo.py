@@ -10,7 +10,7 @@ from typing import Any
 
 from rlstack.tasks.core.learning_environment import LearningEnvironment
 from rlstack.training.algorithm import IterationResult
-from rlstack.training.language.demonstrations import check_looks, label_columns
+from rlstack.training.language.demonstrations import check_looks
 from rlstack.training.language.policy_gradient import CHANGEABLE
 from rlstack.training.language.proximal import Proximal, ProximalSettings
 from rlstack.training.language.reinforced import ReinforcedSettings
@@ -42,8 +42,7 @@ class VLAPPO(SampledTrials):
         check_looks(environment, settings.network)
         self.settings = settings
         self.steps_per_iteration = settings.rollout * settings.chunk * environment.count
-        columns, labels = self.environment.privileged_size, label_columns(environment)
-        self.proximal = Proximal(settings, self.trials, self.policy, columns, self.generator, labels=labels)
+        self.proximal = Proximal(settings, self.trials, self.policy, self.environment.privileged_size, self.generator)
 
     def refer(self) -> None:
         """Keep the loaded policy as a reference, if its divergence has a weight."""

@@ -370,17 +370,16 @@ def check_looks(environment: Any, network: NetworkSettings) -> None:
 
 def labels_size(environment: Any) -> int:
     """Return the number of labels of an environment's observations."""
-    return len(label_columns(environment))
+    return len(_label_columns(environment))
 
 
 def labels_of(environment: Any) -> Tensor:
     """Return the labels (N, labels) of an environment's observations."""
-    columns: Tensor = environment.privileged()[:, label_columns(environment)]
+    columns: Tensor = environment.privileged()[:, _label_columns(environment)]
     return columns
 
 
-def label_columns(environment: Any) -> list[int]:
-    """Return the columns of an environment's privileged observations that are labels."""
+def _label_columns(environment: Any) -> list[int]:
     rows = (row for row in environment.privileged_table() if row.name in LABELS)
     return [column for row in rows for column in range(row.start, row.start + row.size)]
 
@@ -392,6 +391,6 @@ def seen_rows(environment: Any, layout: Layout, observation: Tensor, privileged:
         "state": state.numpy().copy(),
         "instruction": text.to(torch.uint8).numpy(),  # type: ignore[dict-item]
         "pictures": images.to(torch.uint8).numpy(),  # type: ignore[dict-item]
-        "labels": privileged[:, label_columns(environment)].numpy().copy(),
+        "labels": privileged[:, _label_columns(environment)].numpy().copy(),
         "places": places.numpy(),
     }

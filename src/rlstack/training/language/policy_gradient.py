@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -49,9 +49,6 @@ class PolicyGradientSettings:
     places: float = value(0.0, at_least=0.0)
     """Weight of the loss on where the object is in the images of its own trials, which only the simulator knows; not
     with a checkpoint's network."""
-    labels: float = value(0.0, at_least=0.0)
-    """Weight of the loss on where the named thing and its goal are in its own trials, likewise: it teaches a network
-    with ``offsets`` to guess them where its own actions lead, and not only where demonstrations did."""
     fixed_eyes: bool = False
     """Whether what is seen in images stays as it is: updates are cheaper, and few trials cannot unteach it."""
     exploration: Exploration = "noise"
@@ -74,20 +71,13 @@ class PolicyGradient:
         settings: Its settings.
         policy: The policy. The settings say how its actions are sampled, and whether its eyes stay as they are.
         generator: Shuffles experience.
-        labels: Columns of ``privileged`` that say where the named thing and its goal are.
 
     Raises:
-        UserError: Its head cannot be sampled so, its eyes cannot be fixed, or it does not guess where things are.
+        UserError: Its head cannot be sampled so, or its eyes cannot be fixed.
     """
 
-    def __init__(
-        self,
-        settings: PolicyGradientSettings,
-        policy: LanguageActor,
-        generator: torch.Generator,
-        labels: Sequence[int] = (),
-    ) -> None:
-        self.settings, self.policy, self.generator, self._labels = settings, policy, generator, list(labels)
+    def __init__(self, settings: PolicyGradientSettings, policy: LanguageActor, generator: torch.Generator) -> None:
+        self.settings, self.policy, self.generator = settings, policy, generator
         policy.head.explore_by(settings.exploration)
         if settings.fixed_eyes:
             if settings.places or policy.grounded is None:
@@ -95,13 +85,6 @@ class PolicyGradient:
                 why = learns if settings.places else "a checkpoint's network"
                 raise UserError(f"algorithm_settings: fixed_eyes: true is not allowed with {why}.")
             policy.fix_eyes()
-        guess = policy.grounded.offsets if policy.grounded is not None and labels else None
-        if settings.labels and guess is None:
-            raise UserError(
-                f"algorithm_settings: labels: {settings.labels:g} is not allowed with network: offsets: 0, of which"
-                " they are: set labels to 0."
-            )
-        self._guess = guess if settings.labels else None
         named = {name: one for name, one in policy.head.named_parameters() if one.requires_grad}
         others = [one for one in policy.network.parameters() if one.requires_grad]
         spread = [named.pop("log_std")] if "log_std" in named else []
@@ -121,7 +104,7 @@ class PolicyGradient:
         """Update the policy on chunks (n, ...) by name, as of :class:`.Chunks`, and their advantages (n,).
 
         Args:
-            chunks: ``seen``, ``choice``, ``log_prob``, ``inside``, ``places`` and ``privileged``.
+            chunks: ``seen``, ``choice``, ``log_prob``, ``inside`` and ``places``.
             advantage: Of each chunk.
             share: Completed share of the run.
 
@@ -172,24 +155,13 @@ class PolicyGradient:
             away = unlike(self.policy.grounded, place.maps, chunks["places"][some])
             loss = loss + settings.places * away
             scalars["places"] = away.detach()
-        guessing: list[nn.Parameter] = []
-        if self._guess is not None and place is not None:
-            assert self.policy.grounded is not None
-            guessing = [*self._guess.parameters(), *self.policy.grounded.placer.parameters()]
-            known = chunks["privileged"][some][:, self._labels]
-            wrong = (self._guess(torch.relu(place.feature.float())) - known).abs().mean(dim=1) * inside[:, 0]
-            missed = wrong.sum() / inside[:, 0].sum().clamp(min=1.0)
-            loss = loss + settings.labels * missed
-            scalars["labels"] = missed.detach()
         if self.anchor is not None:
             held = self.anchor()
             loss = loss + held
             scalars["anchor"] = held.detach()
         self._optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
-        apart_from = {id(one) for one in guessing}  # neither's gradients make the other's smaller
-        nn.utils.clip_grad_norm_([one for one in self.policy.parameters() if id(one) not in apart_from], 1.0)
-        nn.utils.clip_grad_norm_(guessing, 1.0)
+        nn.utils.clip_grad_norm_(self.policy.parameters(), 1.0)
         self._optimiser.step()
         return scalars
 

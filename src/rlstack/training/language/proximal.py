@@ -6,7 +6,7 @@ The critic learns alone first, since an untrained one destroys the policy (VLA-R
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -75,7 +75,6 @@ class Proximal:
         generator: Shuffles experience.
         apart: Whether advantages are centred for each robot apart, since each has a task of its own.
         anchor: Loss that each update adds.
-        labels: See :class:`.PolicyGradient`.
     """
 
     def __init__(
@@ -87,10 +86,9 @@ class Proximal:
         generator: torch.Generator,
         apart: bool = False,
         anchor: Callable[[], Tensor] | None = None,
-        labels: Sequence[int] = (),
     ) -> None:
         self.settings, self.rollouts, self.generator, self._apart = settings, rollouts, generator, apart
-        self.learner = PolicyGradient(settings, policy, generator, labels)
+        self.learner = PolicyGradient(settings, policy, generator)
         self.learner.anchor = anchor
         self.critic = Critic(columns, settings.critic_hidden)
         self._optimiser = Adam(self.critic.parameters(), lr=settings.critic_learning_rate)
