@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
 
 from rlstack.errors import UserError
 from rlstack.policies import write_policy
@@ -158,6 +159,26 @@ def test_another_robots_run_is_refused_whose_network_would_fit(run: Path, tmp_pa
     bare = changed(run, tmp_path / "bare")
     (bare / RECIPE).unlink()
     opened(bare)
+
+
+def test_a_run_that_acts_by_other_observations_is_refused_whose_tensors_fit(run: Path, tmp_path: Path) -> None:
+    whole = replace(SIGHTED, sees_apart=True, offsets=6)
+    few = replace(whole, acts_without=("tool_position",))
+    one, folder = VLASFT(replace(SFT, head="regression", network=few), environment(1)), tmp_path / "few"
+    shutil.copytree(run, folder)
+    save_checkpoint(folder, {"algorithm": one.state_dict()})
+    data = yaml.safe_load((folder / RECIPE).read_text())
+    data["algorithm_settings"]["network"] |= {"sees_apart": True, "offsets": 6, "acts_without": ["tool_position"]}
+    (folder / RECIPE).write_text(yaml.safe_dump(data))
+    opened(folder, replace(PPO, network=few))
+    told = r"its network.acts_without is \['tool_position'\], and this recipe's is \[\]: give .*-without tool_position"
+    with pytest.raises(UserError, match=told):
+        opened(folder, replace(PPO, network=whole))
+    del data["algorithm_settings"]["network"]["acts_without"]  # a run of before there was such a setting
+    (folder / RECIPE).write_text(yaml.safe_dump(data))
+    with pytest.raises(UserError, match=r"its network.acts_without is \[\], and this recipe's is \['tool_position'\]"):
+        opened(folder, replace(PPO, network=few))
+    opened(folder, replace(PPO, network=whole))
 
 
 def test_says_what_does_not_fit_and_which_run_does(run: Path, tmp_path: Path) -> None:

@@ -167,6 +167,7 @@ def pretrained(
         return weights_of_file(path, policy, environment, heads)
     before = Predecessor(path, recipe_in(path, environment, policy.settings), environment, policy, heads)
     before.check_robot()
+    before.check_acting()
     state = load_checkpoint(path)
     learned = state["algorithm"]
     best = state.get("best") or {}

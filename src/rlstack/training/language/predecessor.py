@@ -25,7 +25,7 @@ _BEGINS = "vla_sft"
 """The algorithm whose runs no other run precedes."""
 _FORM = ("head", "bins", "chunk", "network", "checkpoint")
 """Settings of a policy's form."""
-_FREE = ("fine", "rows", "sharpness", "acts_without")
+_FREE = ("fine", "rows", "sharpness")
 """Those of them that change no tensor, and yet a file's graph."""
 _ELSEWHERE = ("tuned", "frozen", "statistics")
 """Those of them that change neither."""
@@ -57,6 +57,12 @@ class Predecessor:
                 f"{WHERE} {self.given} is of {there}, and this run is for {here}: give --robot"
                 f" {self.recipe['robot']}, or {self._command()}."
             )
+
+    def check_acting(self) -> None:
+        """Raise ``UserError`` if it acts by other observations: its tensors fit, but some have learned nothing."""
+        there = sorted(_network_of(self.recipe).get("acts_without", ()))
+        if there != (here := sorted(self.policy.settings.network.acts_without)):
+            raise self.misfit(f"its network.acts_without is {there}, and this recipe's is {here}")
 
     def task(self) -> Any:
         """Return the settings of the task that it was trained in last, if it is this run's task, or else this run's.
@@ -169,6 +175,13 @@ def _first_recipe(task: Any, network: NetworkSettings | None = None) -> tuple[st
         if schema.load(NetworkSettings, data["algorithm_settings"].get("network", {}), name) == network:
             return name, data
     return found[0] if found else ("", {})
+
+
+def _network_of(recipe: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the settings of the network in a recipe; empty: it has none."""
+    settings = recipe.get("algorithm_settings")
+    network = settings.get("network") if isinstance(settings, Mapping) else None
+    return network if isinstance(network, Mapping) else {}
 
 
 def _apart(name: str, there: Any, here: Any, free: tuple[str, ...]) -> list[tuple[str, Any, Any]]:
