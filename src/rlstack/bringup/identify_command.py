@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from rlstack.errors import UserError
-from rlstack.progress import working
+from rlstack.progress import AFTER_S, StageLines, working
 from rlstack.text_table import aligned
 
 if TYPE_CHECKING:
@@ -89,7 +89,13 @@ class Identify:
                 )
             return 0
         with working("identifying"):
-            found = identify(robot, recordings, known, lambda stage: print(f"Fitting {stage} ...", flush=True))
+            found = identify(
+                robot,
+                recordings,
+                known,
+                lambda stage: print(f"Fitting {stage} ...", flush=True),
+                on_stage=StageLines(after_s=AFTER_S),
+            )
         residual = None
         if self.residual:
             with working("fitting what physics leaves over"):

@@ -21,13 +21,19 @@ from rlstack.errors import UserError
 HUBER = 3.0
 """Residuals beyond this many standard deviations count linearly."""
 
-_MOST_ITERATIONS = 40
+MOST_ITERATIONS = 40
 _SETTLED = 0.01
 """Iterations end where the logarithm of the likelihood gains less than this: a seventh of a standard deviation."""
+_STILL = 1e-4
+"""Iterations also end where no parameter moves further than this, in standard deviations of its wide prior: where
+measurements are without noise, the likelihood gains for ever by digits that nobody needs."""
 _TOGETHER = 4
 """First iterations, in which the channels' noise keeps its proportions and every segment counts: a channel that is far
 from fitting would otherwise pass for a noisy sensor, and the motion that tells most for an outlier."""
 
+_LEAST_NOISE = 0.01
+"""Least noise of a channel, as a share of the first guess. A simulator without noise would else be fitted to its last
+digit, in iterations that never settle."""
 _FIRST_DAMPING = 1e-3
 _OUTLYING = 5.0
 """A segment whose mean squared residual is this many times the median is left out: a push, a contact, a lost track."""
@@ -57,6 +63,8 @@ class Problem(Protocol):
     """(channels,) first guess of the standard deviations, in the channels' units."""
     prior: Array
     """(P,) standard deviation of each parameter about its start; wide, so that it only keeps what nothing tells."""
+    least: Array
+    """(P,) smallest value of each parameter, or -inf."""
 
     def linearise(self, parameters: Array, states: Array) -> Linearised:
         """Return residuals and derivatives at parameters (P,) and initial states (S, n)."""
@@ -111,12 +119,12 @@ def fit(
     Raises:
         UserError: The recording and the robot's model have nothing in common: the residuals are not finite.
     """
-    parameters, noise = start.copy(), problem.noise.copy()
+    parameters, noise = np.maximum(start, problem.least), problem.noise.copy()
     kept = np.ones(len(states), dtype=bool)
     damping, iterations, calm = _FIRST_DAMPING, 0, 0
     at = problem.linearise(parameters, states)
     _require_finite(at.residual)
-    for iterations in range(1, _MOST_ITERATIONS + 1):
+    for iterations in range(1, MOST_ITERATIONS + 1):
         if progress is not None:
             progress(iterations)
         noise = _noise(problem, at, kept, noise)
@@ -127,8 +135,8 @@ def fit(
         weight = _weights(problem, at.residual, noise, kept)
         before = _cost(problem, at.residual, noise, kept, parameters - centre)
         while True:
-            change, moves = _step(problem, at, weight, parameters - centre, damping)
-            tried, tried_states = parameters + change, problem.moved(states, moves)
+            change, moves = _allowed_step(problem, at, weight, parameters, centre, damping)
+            tried, tried_states = np.maximum(parameters + change, problem.least), problem.moved(states, moves)
             residual = problem.residual(tried, tried_states)
             cost = _cost(problem, residual, noise, kept, tried - centre)
             if np.isfinite(cost) and cost <= before * (1.0 + 1e-9):
@@ -137,9 +145,10 @@ def fit(
             if damping > 1e8:
                 tried, tried_states, cost = parameters, states, before
                 break
+        moved = float(np.max(np.abs(tried - parameters) / problem.prior))
         parameters, states, damping = tried, tried_states, max(0.1 * damping, 1e-9)
         at = problem.linearise(parameters, states)
-        calm = calm + 1 if before - cost < _SETTLED else 0
+        calm = calm + 1 if before - cost < _SETTLED or moved < _STILL else 0
         if calm >= 2:  # the noise and the weights have settled as well
             break
     noise = _noise(problem, at, kept, noise)
@@ -163,7 +172,8 @@ def _noise(problem: Problem, at: Linearised, kept: NDArray[np.bool_], before: Ar
         found = np.abs(at.residual[kept][:, problem.channels == channel])
         found = found[np.isfinite(found)]
         if found.size:
-            noise[channel] = max(1.4826 * share * float(np.median(found)), 1e-9)
+            least = _LEAST_NOISE * float(problem.noise[channel])
+            noise[channel] = max(1.4826 * share * float(np.median(found)), least)
     return noise
 
 
@@ -203,8 +213,23 @@ def _reduced(problem: Problem, at: Linearised, weight: Array, damping: float) ->
     return inverse, across, pull, residual, of_parameters
 
 
-def _step(problem: Problem, at: Linearised, weight: Array, departure: Array, damping: float) -> tuple[Array, Array]:
-    """Return the changes of parameters and of initial states."""
+def _allowed_step(
+    problem: Problem, at: Linearised, weight: Array, parameters: Array, centre: Array, damping: float
+) -> tuple[Array, Array]:
+    """Return the changes of parameters and of initial states, without those that lead below the least values."""
+    held = np.zeros(len(parameters), dtype=bool)
+    while True:
+        change, moves = _step(problem, at, weight, parameters - centre, damping, held)
+        beyond = (parameters <= problem.least) & (change < 0.0) & ~held
+        if not beyond.any():
+            return change, moves
+        held |= beyond
+
+
+def _step(
+    problem: Problem, at: Linearised, weight: Array, departure: Array, damping: float, held: NDArray[np.bool_]
+) -> tuple[Array, Array]:
+    """Return the changes of parameters, but for those that are ``held`` (P,), and of initial states."""
     inverse, across, pull, residual, of_parameters = _reduced(problem, at, weight, damping)
     weighted = weight[..., None] * of_parameters
     full = np.einsum("srp,srq->pq", weighted, of_parameters)
@@ -212,7 +237,9 @@ def _step(problem: Problem, at: Linearised, weight: Array, departure: Array, dam
     eliminated = np.einsum("snm,smp->snp", inverse, across)
     hessian = full - np.einsum("snp,snq->pq", across, eliminated) + np.diag(1.0 / problem.prior**2)
     right = gradient - np.einsum("snp,sn->p", eliminated, pull) + departure / problem.prior**2
-    change = -np.linalg.solve(hessian + damping * np.diag(np.diag(hessian)), right)
+    damped, free = hessian + damping * np.diag(np.diag(hessian)), ~held
+    change = np.zeros(len(right))
+    change[free] = -np.linalg.solve(damped[np.ix_(free, free)], right[free])
     moves = -np.einsum("snm,sm->sn", inverse, pull) - np.einsum("snp,p->sn", eliminated, change)
     return change, moves
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from rlstack.arrays import Array
 from rlstack.errors import UserError, unknown_name
-from rlstack.identification.fit import Fit, fit
+from rlstack.identification.fit import MOST_ITERATIONS, Fit, fit
 from rlstack.identification.gap import Gap, gap_of
 from rlstack.identification.motion_model import (
     COMMANDS,
@@ -27,6 +27,7 @@ from rlstack.identification.recorded import SHORTEST_S, Recorded, read_recording
 from rlstack.identification.sensors import sensor_estimates
 from rlstack.identification.shooting import CYCLE_S, HELD_OUT_S, Shooting, kept_windows, windows_of
 from rlstack.kinds import find_kind
+from rlstack.progress import OnStage
 from rlstack.robots import RobotSpec
 
 LEAST_MOTION_S = 5.0
@@ -141,6 +142,7 @@ def identify(
     least_s: float = LEAST_MOTION_S,
     segments_s: Sequence[float] = (),
     whole: bool = False,
+    on_stage: OnStage | None = None,
 ) -> Identification:
     """Estimate a robot's parameters.
 
@@ -152,6 +154,7 @@ def identify(
         least_s: Least time in free motion under commands; a hover tells thrust over mass within less.
         segments_s: Lengths of the segments, one fit after the other; empty: the kind's.
         whole: Whether all time is fitted and compared, as of recordings of some seconds; nothing is held out then.
+        on_stage: Called with the steps of each fit, which mostly ends before the last one.
 
     Raises:
         UserError: A known parameter does not exist, the recordings have too little free motion, or the robot's model
@@ -184,14 +187,16 @@ def identify(
             if progress is not None:
                 progress(f"{len(pieces)} segments of {length:g} s, {len(free)} parameters")
             inward = np.array([float(model.parameters[k].inward(centre[k])) for k in free])
-            found = fit(problem, problem.start, model.states(pieces), inward)
+            step = _counting(on_stage, f"steps with segments of {length:g} s, at most")
+            found = fit(problem, problem.start, model.states(pieces), inward, step)
             estimated = problem.values(found.parameters)
         assert found is not None
         for other in () if widths or reasons else model.alternatives(estimated):
             problem = Shooting(other, pieces, estimated, free)
             if progress is not None:
                 progress(f"the same from {other.driven_by}")
-            trial = fit(problem, problem.start, other.states(pieces), inward)
+            step = _counting(on_stage, f"steps from {other.driven_by}, at most")
+            trial = fit(problem, problem.start, other.states(pieces), inward, step)
             if _left(model, trial) < _left(model, found):
                 model, found, estimated = other, trial, problem.values(trial.parameters)
         halves = dict(zip(free, half_widths(model, free, found.deviation).tolist()))
@@ -249,6 +254,11 @@ def identify(
     return Identification(
         robot, tuple(recordings), model, estimates, found, pieces, moving_s=used_s, seconds=taken, **gaps
     )
+
+
+def _counting(on_stage: OnStage | None, stage: str) -> Callable[[int], None] | None:
+    """Return what tells the number of each step of a fit."""
+    return None if on_stage is None else lambda number: on_stage(stage, number, MOST_ITERATIONS)
 
 
 def _left(model: MotionModel, found: Fit) -> float:

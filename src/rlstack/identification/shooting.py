@@ -77,6 +77,8 @@ class Shooting:
         self.channels = np.tile(rows, windows.count)
         self.noise = np.array([channel.noise for channel in model.channels])
         self.prior = np.array([model.parameters[k].prior for k in free])
+        # below it nothing would change with a parameter any more, which would then pass for one that nothing tells
+        self.least = np.array([-np.inf if model.parameters[k].logarithmic else model.parameters[k].least for k in free])
 
     @property
     def start(self) -> Array:

@@ -67,7 +67,9 @@ def drive(seconds: float, *, wheel_odometry: bool = False) -> Recorded:
 
 def test_a_drive_tells_wheels_and_response() -> None:
     robot = load_robot("turtlebot3_burger")
-    found = identify(robot, [drive(20.0)])
+    steps: list[tuple[str, float, int]] = []
+    found = identify(robot, [drive(20.0)], on_stage=lambda *step: steps.append(step))
+    assert [number for name, number, _ in steps if "1 s" in name][:2] == [1, 2] and {most for *_, most in steps} == {40}
     truth = dict(zip(("lag_linear", "lag_angular"), LAGS_S)) | {"radius": RADIUS_M, "track": TRACK_M}
     for name, value in truth.items():
         assert found.estimates[name].value == pytest.approx(value, rel=0.06), name

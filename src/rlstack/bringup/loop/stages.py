@@ -109,11 +109,18 @@ class RealStages:
         from rlstack.identification.identify import identify, read_all
         from rlstack.identification.page import gap_table, write_identification
         from rlstack.identification.robot_file import checked_out, write_robot
+        from rlstack.progress import AFTER_S, StageLines
         from rlstack.robots import load_robot
 
         out.unlink(missing_ok=True)  # of a turn that was killed between the file and its figures
         new, spec = checked_out(out), load_robot(robot)
-        found = identify(spec, read_all(spec, bags), self.known, lambda stage: print(f"  fitting {stage}", flush=True))
+        found = identify(
+            spec,
+            read_all(spec, bags),
+            self.known,
+            lambda stage: print(f"  fitting {stage}", flush=True),
+            on_stage=StageLines(after_s=AFTER_S),
+        )
         report = new.with_suffix(".html")
         write_identification(report, new.stem, found)
         write_robot(new, robot, found, report.name)

@@ -88,7 +88,7 @@ class ArmMotion(MotionModel):
         self._sums = [
             _integral(track.time_s, np.clip(track.values["joint_target"], lower, upper)) for track in self._targets
         ]
-        self.parameters = tuple(_parameters(robot, self._inertia(robot)))
+        self.parameters = tuple(_parameters(robot, self._inertia(robot), float(self._model.body_mass[self._tool])))
         self._column = {parameter.name: k for k, parameter in enumerate(self.parameters)}
         self._names = [drives[k].name for k in self._arm]
         width = len(self._arm)
@@ -187,7 +187,7 @@ def carry(mujoco: Any, model: Any, data: Any, body: int, payload_kg: float) -> N
     """Add a point mass, kg, at a body's frame, whose weight no controller compensates."""
     built, centre = float(model.body_mass[body]), model.body_ipos[body].copy()
     mass = built + payload_kg
-    if mass <= 0.0:
+    if mass <= 0.0:  # a frame without mass that carries nothing
         return
     moved = centre * built / mass
     apart = built * payload_kg / mass * float(centre @ centre)
@@ -210,7 +210,8 @@ def _extended(at_s: Array, time_s: Array, total: Array) -> Array:
     return np.asarray(found)
 
 
-def _parameters(robot: Manipulator, inertia: Array) -> list[Parameter]:
+def _parameters(robot: Manipulator, inertia: Array, tool: float) -> list[Parameter]:
+    """Return the parameters; ``tool`` is the mass of the body that carries a payload, kg, which may be lighter, too."""
     found = []
     arm = [k for k, grips in enumerate(robot.gripping) if not grips]
     factor: dict[str, Any] = {"logarithmic": True, "prior": 1.0, "needed": 0.1, "floor": _FLOOR, "manoeuvre": _MOVES}
@@ -261,7 +262,11 @@ def _parameters(robot: Manipulator, inertia: Array) -> list[Parameter]:
         )
     carried = 0.02 * robot.mass_kg
     late = 0.25 / robot.control_rate_hz
-    found.append(Parameter("payload", "kg", 0.0, (), False, 5.0 * carried, carried, _MOVES, floor=0.01 * carried))
+    found.append(
+        Parameter(
+            "payload", "kg", 0.0, (), False, 5.0 * carried, carried, _MOVES, least=-0.5 * tool, floor=0.01 * carried
+        )
+    )
     found.append(Parameter("delay", "s", 0.0, (), False, 0.1, late, _MOVES, least=0.0, floor=0.25 * _STEP_S))
     return found
 
