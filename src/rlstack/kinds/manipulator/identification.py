@@ -264,7 +264,7 @@ def _parameters(robot: Manipulator, inertia: Array, tool: float) -> list[Paramet
     late = 0.25 / robot.control_rate_hz
     found.append(
         Parameter(
-            "payload", "kg", 0.0, (), False, 5.0 * carried, carried, _MOVES, least=-0.5 * tool, floor=0.01 * carried
+            "payload", "kg", 0.0, (), False, 5.0 * carried, carried, _MOVES, least=0.0 - 0.5 * tool, floor=0.01 * carried
         )
     )
     found.append(Parameter("delay", "s", 0.0, (), False, 0.1, late, _MOVES, least=0.0, floor=0.25 * _STEP_S))
