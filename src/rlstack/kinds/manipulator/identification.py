@@ -260,12 +260,10 @@ def _parameters(robot: Manipulator, inertia: Array, tool: float) -> list[Paramet
                 **share,
             )
         )
-    carried = 0.02 * robot.mass_kg
+    carried, lighter = 0.02 * robot.mass_kg, 0.0 - 0.5 * tool  # not -0.0, of a tool that is a frame alone
     late = 0.25 / robot.control_rate_hz
     found.append(
-        Parameter(
-            "payload", "kg", 0.0, (), False, 5.0 * carried, carried, _MOVES, least=0.0 - 0.5 * tool, floor=0.01 * carried
-        )
+        Parameter("payload", "kg", 0.0, (), False, 5.0 * carried, carried, _MOVES, least=lighter, floor=0.01 * carried)
     )
     found.append(Parameter("delay", "s", 0.0, (), False, 0.1, late, _MOVES, least=0.0, floor=0.25 * _STEP_S))
     return found
