@@ -135,7 +135,7 @@ def fit(
         weight = _weights(problem, at.residual, noise, kept)
         before = _cost(problem, at.residual, noise, kept, parameters - centre)
         while True:
-            change, moves = _allowed_step(problem, at, weight, parameters, centre, damping)
+            change, moves = _step(problem, at, weight, parameters, centre, damping)
             tried, tried_states = np.maximum(parameters + change, problem.least), problem.moved(states, moves)
             residual = problem.residual(tried, tried_states)
             cost = _cost(problem, residual, noise, kept, tried - centre)
@@ -213,33 +213,25 @@ def _reduced(problem: Problem, at: Linearised, weight: Array, damping: float) ->
     return inverse, across, pull, residual, of_parameters
 
 
-def _allowed_step(
+def _step(
     problem: Problem, at: Linearised, weight: Array, parameters: Array, centre: Array, damping: float
 ) -> tuple[Array, Array]:
-    """Return the changes of parameters and of initial states, without those that lead below the least values."""
-    held = np.zeros(len(parameters), dtype=bool)
-    while True:
-        change, moves = _step(problem, at, weight, parameters - centre, damping, held)
-        beyond = (parameters <= problem.least) & (change < 0.0) & ~held
-        if not beyond.any():
-            return change, moves
-        held |= beyond
-
-
-def _step(
-    problem: Problem, at: Linearised, weight: Array, departure: Array, damping: float, held: NDArray[np.bool_]
-) -> tuple[Array, Array]:
-    """Return the changes of parameters, but for those that are ``held`` (P,), and of initial states."""
+    """Return the changes of parameters, without those that lead below their least values, and of initial states."""
     inverse, across, pull, residual, of_parameters = _reduced(problem, at, weight, damping)
     weighted = weight[..., None] * of_parameters
     full = np.einsum("srp,srq->pq", weighted, of_parameters)
     gradient = np.einsum("srp,sr->p", weighted, residual)
     eliminated = np.einsum("snm,smp->snp", inverse, across)
     hessian = full - np.einsum("snp,snq->pq", across, eliminated) + np.diag(1.0 / problem.prior**2)
-    right = gradient - np.einsum("snp,sn->p", eliminated, pull) + departure / problem.prior**2
-    damped, free = hessian + damping * np.diag(np.diag(hessian)), ~held
-    change = np.zeros(len(right))
-    change[free] = -np.linalg.solve(damped[np.ix_(free, free)], right[free])
+    right = gradient - np.einsum("snp,sn->p", eliminated, pull) + (parameters - centre) / problem.prior**2
+    damped = hessian + damping * np.diag(np.diag(hessian))
+    change, free = np.zeros(len(right)), np.ones(len(right), dtype=bool)
+    while True:
+        change[free] = -np.linalg.solve(damped[np.ix_(free, free)], right[free])
+        beyond = (parameters <= problem.least) & (change < 0.0)
+        if not beyond.any():
+            break
+        change[beyond], free = 0.0, free & ~beyond
     moves = -np.einsum("snm,sm->sn", inverse, pull) - np.einsum("snp,p->sn", eliminated, change)
     return change, moves
 

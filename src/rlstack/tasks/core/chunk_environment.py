@@ -192,7 +192,6 @@ class ChunkEnvironment(MujocoEnvironment):
         if self._prepared is None:
             with torch.no_grad():
                 self._prepared = self._without_images()
-        assert self._prepared is not None
         return self._prepared
 
     def _without_images(self) -> dict[str, Tensor]:

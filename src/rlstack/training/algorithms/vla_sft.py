@@ -150,7 +150,7 @@ class VLASFT:
 
     def check(self) -> None:
         """Load the policy to go on from; see :class:`rlstack.training.algorithm.ChecksFirst`."""
-        if (self.settings.pretrained or self.settings.fixed_eyes) and not self._begun:  # blind eyes stay blind
+        if (self.settings.pretrained or self.settings.fixed_eyes) and not self._begun:  # none: it says which run
             self.policy.load_state_dict(pretrained(self.settings.pretrained, self.policy, self.environment))
             self._begun = True
 
